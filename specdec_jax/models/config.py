@@ -1,0 +1,70 @@
+"""The sizes and conventions of a T5: everything about a model that is not a weight."""
+
+import dataclasses
+
+VARIANTS = ('t5_1_1', 't5_1_0', 'mt5', 'umt5')
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class T5Config:
+  """Static description of a T5 encoder-decoder; names follow T5X's `T5Config`.
+
+  Attributes:
+    vocab_size: rows of the embedding and of the logits (padding rows included).
+    emb_dim, num_heads, head_dim, mlp_dim: widths (d_model, heads, d_kv, d_ff).
+    num_encoder_layers, num_decoder_layers: depths.
+    mlp_activations: one name per input projection; ('gelu', 'linear') is v1.1's
+      gated GELU (tanh approximation), ('relu',) is v1.0.
+    dropout_rate: used in training only.
+    logits_via_embedding: logits come from the embedding table (v1.0).
+    scale_tied_logits: tied logits are multiplied by emb_dim ** -0.5.
+    relative_bias_per_layer: every layer has its own relative position bias (UMT5).
+    num_buckets, max_distance: of the relative position bias.
+    layer_norm_epsilon: added to the mean square.
+    dtype: of weights and activations in a decode, 'float32' or 'bfloat16';
+      logits, softmax and norms are float32 in either.
+    decoder_start_id, eos_id: token ids; padding is 0.
+    num_pieces: ids of the vocabulary; 0 where it is not known. Rows from
+      num_pieces to vocab_size are padding and never decoded.
+  """
+
+  vocab_size: int = 32128
+  emb_dim: int
+  num_heads: int
+  head_dim: int = 64
+  mlp_dim: int
+  num_encoder_layers: int
+  num_decoder_layers: int
+  mlp_activations: tuple[str, ...] = ('gelu', 'linear')
+  dropout_rate: float = 0.0
+  logits_via_embedding: bool = False
+  scale_tied_logits: bool = True
+  relative_bias_per_layer: bool = False
+  num_buckets: int = 32
+  max_distance: int = 128
+  layer_norm_epsilon: float = 1e-6
+  dtype: str = 'float32'
+  decoder_start_id: int = 0
+  eos_id: int = 1
+  num_pieces: int = 0
+
+  def __post_init__(self):
+    object.__setattr__(self, 'mlp_activations', tuple(self.mlp_activations))
+    if self.dtype not in ('float32', 'bfloat16'):
+      raise ValueError(
+          f"T5Config.dtype is '{self.dtype}'; use 'float32' or 'bfloat16' "
+          '(float16 overflows in the feed-forward layers of T5 v1.1).'
+      )
+    for name in ('vocab_size', 'emb_dim', 'num_heads', 'head_dim', 'mlp_dim',
+                 'num_encoder_layers', 'num_decoder_layers', 'num_buckets', 'max_distance'):
+      if getattr(self, name) < 1:
+        raise ValueError(f'T5Config.{name} is {getattr(self, name)}; it must be at least 1.')
+    if not 0 <= self.num_pieces <= self.vocab_size:
+      raise ValueError(
+          f'The vocabulary has {self.num_pieces} pieces but the model only '
+          f'{self.vocab_size} rows; this is not the vocabulary of this model.'
+      )
+
+  @property
+  def attention_dim(self) -> int:
+    return self.num_heads * self.head_dim

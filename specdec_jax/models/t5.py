@@ -1,0 +1,310 @@
+"""T5 in Flax Linen with T5X's parameter tree and an explicit, rewindable cache.
+
+Dimension names: B batch, S encoder length, T decoder tokens of one pass,
+L cache length, H heads, D head_dim, E emb_dim, V vocab_size.
+"""
+
+import math
+from typing import Any
+
+from flax import linen as nn
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from specdec_jax.models.config import T5Config
+
+Cache = dict[str, Any]
+_MASKED = -1e10  # finite: a fully padded row must not become NaN
+
+
+def relative_position_bucket(relative_position, *, bidirectional, num_buckets, max_distance):
+  """Maps key position minus query position to T5's bucket number (int32, same shape)."""
+  distance = -relative_position
+  bucket = jnp.zeros_like(distance)
+  if bidirectional:
+    num_buckets //= 2
+    bucket += (distance < 0) * num_buckets
+    distance = jnp.abs(distance)
+  else:
+    distance = jnp.maximum(distance, 0)
+  exact = num_buckets // 2
+  logarithmic = exact + (
+      jnp.log(distance.astype(jnp.float32) / exact + jnp.finfo(jnp.float32).eps)
+      / math.log(max_distance / exact) * (num_buckets - exact)
+  ).astype(jnp.int32)
+  logarithmic = jnp.minimum(logarithmic, num_buckets - 1)
+  return bucket + jnp.where(distance < exact, distance, logarithmic)
+
+
+class RelativeBias(nn.Module):
+  """Relative position bias from absolute positions."""
+
+  config: T5Config
+  bidirectional: bool
+
+  @nn.compact
+  def __call__(self, query_positions, key_positions):
+    """int32 [B, T] and [K] -> float32 [B, H, T, K]."""
+    cfg = self.config
+    embedding = self.param(
+        'rel_embedding', nn.initializers.variance_scaling(1.0, 'fan_avg', 'uniform'),
+        (cfg.num_heads, cfg.num_buckets), jnp.float32)
+    bucket_BxTxK = relative_position_bucket(
+        key_positions - query_positions[..., None], bidirectional=self.bidirectional,
+        num_buckets=cfg.num_buckets, max_distance=cfg.max_distance)
+    one_hot = jax.nn.one_hot(bucket_BxTxK, cfg.num_buckets, dtype=jnp.float32)
+    return jnp.einsum('btkn,hn->bhtk', one_hot, embedding.astype(jnp.float32))
+
+
+class RMSNorm(nn.Module):
+  """T5's layer norm: no mean, no bias, float32 inside."""
+
+  config: T5Config
+
+  @nn.compact
+  def __call__(self, x):
+    scale = self.param('scale', nn.initializers.ones, (x.shape[-1],), jnp.float32)
+    x = x.astype(jnp.float32)
+    x = x * lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + self.config.layer_norm_epsilon)
+    return (x * scale).astype(self.config.dtype)
+
+
+def _dense(cfg, features, fan_in, name=None):
+  """A bias-free projection; fan_in sets T5's initial scale."""
+  return nn.Dense(features, use_bias=False, dtype=cfg.dtype, name=name,
+                  kernel_init=nn.initializers.normal(fan_in ** -0.5))
+
+
+class Attention(nn.Module):
+  """Multi-head attention without scaling of the logits, as in T5."""
+
+  config: T5Config
+
+  def setup(self):
+    cfg = self.config
+    # T5 folds 1/sqrt(D) into the query's initial scale.
+    self.query = _dense(cfg, cfg.attention_dim, cfg.emb_dim * cfg.head_dim)
+    self.key = _dense(cfg, cfg.attention_dim, cfg.emb_dim)
+    self.value = _dense(cfg, cfg.attention_dim, cfg.emb_dim)
+    self.out = _dense(cfg, cfg.emb_dim, cfg.attention_dim)
+    self.dropout = nn.Dropout(cfg.dropout_rate, broadcast_dims=(-2,))
+
+  def _heads(self, x):
+    """[B, T, H*D] -> [B, H, T, D]."""
+    return x.reshape(*x.shape[:2], self.config.num_heads, -1).transpose(0, 2, 1, 3)
+
+  def keys_values(self, x):
+    """[B, K, E] -> keys and values, [B, H, K, D] each."""
+    return self._heads(self.key(x)), self._heads(self.value(x))
+
+  def __call__(self, x, keys, values, bias, deterministic=True):
+    """[B, T, E] attends over keys, values [B, H, K, D]; bias float32 [B, 1|H, 1|T, K]."""
+    logits = jnp.einsum('bhtd,bhkd->bhtk', self._heads(self.query(x)), keys,
+                        preferred_element_type=jnp.float32)
+    weights = jax.nn.softmax(logits + bias, axis=-1).astype(self.config.dtype)
+    weights = self.dropout(weights, deterministic=deterministic)
+    mixed = jnp.einsum('bhtk,bhkd->bhtd', weights, values)
+    return self.out(mixed.transpose(0, 2, 1, 3).reshape(*x.shape[:2], -1))
+
+
+class MLP(nn.Module):
+  """The feed-forward block: the product of its activated input projections."""
+
+  config: T5Config
+
+  @nn.compact
+  def __call__(self, x, deterministic=True):
+    cfg = self.config
+    names = ['wi'] if len(cfg.mlp_activations) == 1 else [
+        f'wi_{i}' for i in range(len(cfg.mlp_activations))]
+    hidden = 1
+    for name, activation in zip(names, cfg.mlp_activations):
+      projected = _dense(cfg, cfg.mlp_dim, cfg.emb_dim, name)(x)
+      hidden *= projected if activation == 'linear' else getattr(nn, activation)(projected)
+    hidden = nn.Dropout(cfg.dropout_rate, broadcast_dims=(-2,))(hidden, deterministic=deterministic)
+    return _dense(cfg, cfg.emb_dim, cfg.mlp_dim, 'wo')(hidden)
+
+
+class EncoderLayer(nn.Module):
+  config: T5Config
+
+  @nn.compact
+  def __call__(self, x, bias, mask, deterministic=True):
+    cfg = self.config
+    drop = nn.Dropout(cfg.dropout_rate, broadcast_dims=(-2,))
+    if cfg.relative_bias_per_layer:
+      positions = jnp.arange(x.shape[1])
+      bias = RelativeBias(cfg, True, name='relpos_bias')(positions[None], positions)
+    attention = Attention(cfg, name='attention')
+    h = RMSNorm(cfg, name='pre_attention_layer_norm')(x)
+    h = attention(h, *attention.keys_values(h), bias + mask, deterministic)
+    x += drop(h, deterministic=deterministic)
+    h = MLP(cfg, name='mlp')(RMSNorm(cfg, name='pre_mlp_layer_norm')(x), deterministic)
+    return x + drop(h, deterministic=deterministic)
+
+
+class Encoder(nn.Module):
+  config: T5Config
+
+  @nn.compact
+  def __call__(self, embedded, mask, deterministic=True):
+    """[B, S, E] and additive mask [B, 1, 1, S] -> [B, S, E]."""
+    cfg = self.config
+    drop = nn.Dropout(cfg.dropout_rate, broadcast_dims=(-2,))
+    x = drop(embedded, deterministic=deterministic)
+    bias = 0.0
+    if not cfg.relative_bias_per_layer:
+      positions = jnp.arange(x.shape[1])
+      bias = RelativeBias(cfg, True, name='relpos_bias')(positions[None], positions)
+    for i in range(cfg.num_encoder_layers):
+      x = EncoderLayer(cfg, name=f'layers_{i}')(x, bias, mask, deterministic)
+    x = RMSNorm(cfg, name='encoder_norm')(x)
+    return drop(x, deterministic=deterministic)
+
+
+class DecoderLayer(nn.Module):
+  config: T5Config
+
+  def setup(self):
+    cfg = self.config
+    if cfg.relative_bias_per_layer:
+      self.relpos_bias = RelativeBias(cfg, False)
+    self.pre_self_attention_layer_norm = RMSNorm(cfg)
+    self.self_attention = Attention(cfg)
+    self.pre_cross_attention_layer_norm = RMSNorm(cfg)
+    self.encoder_decoder_attention = Attention(cfg)
+    self.pre_mlp_layer_norm = RMSNorm(cfg)
+    self.mlp = MLP(cfg)
+    self.dropout = nn.Dropout(cfg.dropout_rate, broadcast_dims=(-2,))
+
+  def __call__(self, x, bias, query_positions, causal, cross_mask, cross, cache, deterministic=True):
+    """One layer over T new tokens; returns [B, T, E] and the updated self-attention cache.
+
+    Without a cache (teacher forcing) the keys are those of the T tokens themselves.
+    """
+    h = self.pre_self_attention_layer_norm(x)
+    keys, values = self.self_attention.keys_values(h)
+    if cache is not None:
+      keys = _write(cache['key'], keys, query_positions[:, 0])
+      values = _write(cache['value'], values, query_positions[:, 0])
+    if self.config.relative_bias_per_layer:
+      bias = self.relpos_bias(query_positions, jnp.arange(keys.shape[2]))
+    h = self.self_attention(h, keys, values, bias + causal, deterministic)
+    x += self.dropout(h, deterministic=deterministic)
+    h = self.encoder_decoder_attention(
+        self.pre_cross_attention_layer_norm(x), cross['key'], cross['value'], cross_mask, deterministic)
+    x += self.dropout(h, deterministic=deterministic)
+    h = self.mlp(self.pre_mlp_layer_norm(x), deterministic)
+    return x + self.dropout(h, deterministic=deterministic), {'key': keys, 'value': values}
+
+
+def _write(cache, new, positions):
+  """Writes new [B, H, T, D] into cache [B, H, L, D] at each row's own position [B].
+
+  What lies behind is left as it is: every read is masked by absolute position.
+  """
+  return jax.vmap(lambda row, block, at: lax.dynamic_update_slice(row, block, (0, at, 0)))(
+      cache, new.astype(cache.dtype), positions)
+
+
+class Decoder(nn.Module):
+  config: T5Config
+
+  def setup(self):
+    cfg = self.config
+    if not cfg.relative_bias_per_layer:
+      self.relpos_bias = RelativeBias(cfg, False)
+    self.layers = [DecoderLayer(cfg) for _ in range(cfg.num_decoder_layers)]
+    self.decoder_norm = RMSNorm(cfg)
+    self.dropout = nn.Dropout(cfg.dropout_rate, broadcast_dims=(-2,))
+    if not cfg.logits_via_embedding:
+      self.logits_dense = nn.Dense(cfg.vocab_size, use_bias=False, dtype=cfg.dtype,
+                                   kernel_init=nn.initializers.normal(cfg.emb_dim ** -0.5),
+                                   dot_general=_float32_dot)
+
+  def cross(self, encoded):
+    """Cross-attention keys and values of every layer, once for a request."""
+    pairs = [layer.encoder_decoder_attention.keys_values(encoded) for layer in self.layers]
+    return [{'key': k, 'value': v} for k, v in pairs]
+
+  def __call__(self, embedded, positions, cross, cross_mask, caches, embedding, deterministic=True):
+    """[B, T, E] at positions [B]... -> float32 logits [B, T, V] and caches."""
+    cfg = self.config
+    x = self.dropout(embedded, deterministic=deterministic)
+    num_keys = x.shape[1] if caches is None else caches[0]['key'].shape[2]
+    key_positions = jnp.arange(num_keys)
+    query_positions = positions[:, None] + jnp.arange(x.shape[1])
+    causal = jnp.where(key_positions <= query_positions[..., None], 0.0, _MASKED)[:, None]
+    bias = 0.0 if cfg.relative_bias_per_layer else self.relpos_bias(query_positions, key_positions)
+    updated = []
+    for i, layer in enumerate(self.layers):
+      x, cache = layer(x, bias, query_positions, causal, cross_mask, cross[i],
+                       None if caches is None else caches[i], deterministic)
+      updated.append(cache)
+    x = self.dropout(self.decoder_norm(x), deterministic=deterministic)
+    if not cfg.logits_via_embedding:
+      return self.logits_dense(x), updated
+    if cfg.scale_tied_logits:
+      x = x * cfg.emb_dim ** -0.5
+    return jnp.einsum('bte,ve->btv', x, embedding.astype(cfg.dtype),
+                      preferred_element_type=jnp.float32), updated
+
+
+def _float32_dot(lhs, rhs, dimension_numbers, precision=None, **unused):
+  return lax.dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type=jnp.float32)
+
+
+class T5(nn.Module):
+  """The encoder-decoder: teacher-forced (`__call__`), or `prefill` once and `step` at will."""
+
+  config: T5Config
+
+  def setup(self):
+    cfg = self.config
+    self.token_embedder = nn.Embed(cfg.vocab_size, cfg.emb_dim, dtype=cfg.dtype,
+                                   embedding_init=nn.initializers.normal(1.0))
+    self.encoder = Encoder(cfg)
+    self.decoder = Decoder(cfg)
+
+  def _encode(self, encoder_tokens, deterministic=True):
+    mask = jnp.where(encoder_tokens == 0, _MASKED, 0.0)[:, None, None, :]
+    encoded = self.encoder(self.token_embedder(encoder_tokens), mask, deterministic)
+    return {'cross': self.decoder.cross(encoded), 'cross_mask': mask}
+
+  def __call__(self, encoder_tokens, decoder_tokens, deterministic=True):
+    """Teacher-forced float32 logits [B, T, V]; encoder int32 [B, S] (0 is padding), decoder [B, T]."""
+    encoded = self._encode(encoder_tokens, deterministic)
+    logits, _ = self._decode(encoded, None, decoder_tokens,
+                             jnp.zeros(decoder_tokens.shape[0], jnp.int32), deterministic)
+    return logits
+
+  def prefill(self, encoder_tokens, cache_length: int) -> Cache:
+    """Runs the encoder on int32 [B, S] and makes an empty cache of static length.
+
+    cache_length must leave room for the longest block written at the last
+    position: a write past the end would silently move to an earlier slot.
+    """
+    cfg = self.config
+    shape = (encoder_tokens.shape[0], cfg.num_heads, cache_length, cfg.head_dim)
+    empty = lambda: {'key': jnp.zeros(shape, cfg.dtype), 'value': jnp.zeros(shape, cfg.dtype)}
+    return {**self._encode(encoder_tokens),
+            'self': [empty() for _ in range(cfg.num_decoder_layers)]}
+
+  def step(self, cache: Cache, tokens, positions):
+    """T tokens a row, each row from its own position.
+
+    Args:
+      cache: from `prefill` or an earlier step.
+      tokens: int32 [B, T], fed at positions[b] to positions[b] + T - 1.
+      positions: int32 [B]. A smaller position than before rewinds the row.
+
+    Returns:
+      float32 logits [B, T, V] for the token after each fed one, and the cache.
+    """
+    logits, updated = self._decode(cache, cache['self'], tokens, positions)
+    return logits, {**cache, 'self': updated}
+
+  def _decode(self, encoded, caches, tokens, positions, deterministic=True):
+    return self.decoder(self.token_embedder(tokens), positions, encoded['cross'],
+                        encoded['cross_mask'], caches, self.token_embedder.embedding, deterministic)

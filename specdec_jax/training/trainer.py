@@ -1,0 +1,139 @@
+"""The training loop: teacher-forced cross-entropy, Orbax checkpoints, exact resume."""
+
+import functools
+import json
+import os
+import time
+from typing import Any, Callable
+
+from absl import logging
+from flax import struct
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import orbax.checkpoint as ocp
+
+from specdec_jax.models.config import T5Config
+from specdec_jax.models.t5 import T5
+
+
+class TrainState(struct.PyTreeNode):
+  """What a resume needs; the batches follow from `step`."""
+
+  step: jax.Array
+  params: Any
+  optimizer_state: Any
+
+
+def shift_right(targets, start_id: int):
+  """Decoder inputs of teacher forcing: the targets behind the start token."""
+  return jnp.pad(targets[:, :-1], ((0, 0), (1, 0)), constant_values=start_id)
+
+
+def token_losses(config: T5Config, params, batch, label_smoothing=0.0, dropout_key=None):
+  """Summed cross-entropy over real target tokens (nats), and their number."""
+  targets = batch['targets']
+  logits = T5(config).apply(
+      {'params': params}, batch['encoder_tokens'], shift_right(targets, config.decoder_start_id),
+      deterministic=dropout_key is None, rngs=None if dropout_key is None else {'dropout': dropout_key})
+  if config.num_pieces:
+    logits = jnp.where(jnp.arange(config.vocab_size) < config.num_pieces, logits, -1e10)
+  log_probs = jax.nn.log_softmax(logits)
+  losses = -jnp.take_along_axis(log_probs, targets[..., None], -1)[..., 0]
+  if label_smoothing:
+    pieces = config.num_pieces or config.vocab_size
+    uniform = -log_probs[..., :pieces].mean(-1)
+    losses = (1 - label_smoothing) * losses + label_smoothing * uniform
+  real = targets > 0
+  return jnp.sum(losses * real), jnp.sum(real)
+
+
+@functools.partial(jax.jit, static_argnames=('config', 'update', 'label_smoothing'), donate_argnums=0)
+def train_step(state: TrainState, batch, seed, *, config, update, label_smoothing):
+  """One update; returns the new state, mean loss (nats a token) and number of target tokens."""
+  key = jax.random.fold_in(jax.random.key(seed), state.step)
+
+  def mean_loss(params):
+    total, count = token_losses(config, params, batch, label_smoothing,
+                                key if config.dropout_rate else None)
+    return total / jnp.maximum(count, 1), count
+
+  (loss, count), grads = jax.value_and_grad(mean_loss, has_aux=True)(state.params)
+  updates, optimizer_state = update(grads, state.optimizer_state, state.params)
+  params = optax.apply_updates(state.params, updates)
+  return TrainState(state.step + 1, params, optimizer_state), loss, count
+
+
+@functools.partial(jax.jit, static_argnames='config')
+def eval_step(params, batch, *, config):
+  return token_losses(config, params, batch)
+
+
+def evaluate(config: T5Config, params, batches) -> float:
+  """Validation loss in nats a token."""
+  sums = [eval_step(params, b, config=config) for b in batches.once()]
+  total, count = np.sum([[float(x) for x in s] for s in sums], axis=0)
+  return total / count
+
+
+def train(config: T5Config, train_batches, validation_batches, directory: str, *, steps: int,
+          optimizer: optax.GradientTransformation, init_params=None, seed: int = 0,
+          label_smoothing: float = 0.0, eval_every: int = 500, checkpoint_every: int = 500,
+          log_every: int = 50, on_eval: Callable[[int, Any], dict] | None = None):
+  """Trains from the newest checkpoint in `directory`, or from `init_params`, or from scratch.
+
+  Logs to `directory/log.jsonl` a line each log_every and eval_every steps. A run
+  that was stopped goes on exactly as if it had not been, from its last checkpoint.
+
+  Returns:
+    The parameters (float32) after `steps` steps.
+  """
+  os.makedirs(directory, exist_ok=True)
+  manager = ocp.CheckpointManager(
+      os.path.abspath(directory),
+      options=ocp.CheckpointManagerOptions(max_to_keep=2, enable_async_checkpointing=False))
+
+  def init():
+    params = init_params
+    if params is None:
+      token = jnp.zeros((1, 1), jnp.int32)
+      params = T5(config).init(jax.random.key(seed), token, token)['params']
+    return TrainState(jnp.zeros((), jnp.int32), params, optimizer.init(params))
+
+  state = jax.jit(init)()
+  if manager.latest_step() is not None:
+    state = manager.restore(manager.latest_step(), args=ocp.args.StandardRestore(state))
+    logging.info('Resumed at step %d.', int(state.step))
+  start = time.time()
+  tokens = 0
+  pending = []  # device values, read only when a line is logged
+  with open(os.path.join(directory, 'log.jsonl'), 'a') as log:
+    def record(**fields):
+      log.write(json.dumps(fields) + '\n')
+      log.flush()
+      logging.info('%s', fields)
+
+    first = int(state.step)
+    for step, batch in zip(range(first + 1, steps + 1), train_batches.from_step(first)):
+      state, loss, count = train_step(state, batch, seed, config=config, update=optimizer.update,
+                                      label_smoothing=label_smoothing)
+      pending.append((loss, count))
+      if step % log_every == 0 or step == steps:
+        losses, counts = np.array(jax.device_get(pending)).T
+        if not np.all(np.isfinite(losses)):
+          raise FloatingPointError(
+              f'The training loss is not finite near step {step}; lower schedule.peak. '
+              f'The last good checkpoint in {directory} is kept.')
+        tokens += counts.sum()
+        record(step=step, loss=float((losses * counts).sum() / counts.sum()),
+               epoch=step / train_batches.per_epoch, tokens_per_second=tokens / (time.time() - start))
+        pending = []
+      if step % eval_every == 0 or step == steps:
+        extra = on_eval(step, state.params) if on_eval else {}
+        record(step=step, validation_loss=evaluate(config, state.params, validation_batches), **extra)
+      if step % checkpoint_every == 0 or step == steps:
+        manager.save(step, args=ocp.args.StandardSave(state))
+  manager.wait_until_finished()
+  manager.close()
+  return state.params
