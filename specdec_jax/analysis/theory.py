@@ -1,0 +1,118 @@
+"""What the paper predicts from alpha, gamma and the relative costs [§3].
+
+Every function takes scalars or arrays that broadcast (float64 inside) and returns
+a Python number for scalars, else a NumPy array. ValueError where a value lies
+outside its domain.
+
+  alpha: expected acceptance [cor. 3.6], in [0, 1].
+  gamma: draft length, a whole number >= 0 (0 is plain decoding).
+  c: time of a draft step over that of a one-token target step, >= 0.
+  c_hat: the same ratio in arithmetic operations, >= 0.
+  verify_cost: time of the (gamma + 1)-token target pass over that of a one-token
+    step; the paper takes it to be 1.
+"""
+
+import numpy as np
+
+
+def expected_tokens(alpha, gamma):
+  """Expected tokens of one iteration, (1 - alpha^(gamma+1)) / (1 - alpha) [eq. 1]."""
+  alpha, gamma = _alpha(alpha), _gamma(gamma)
+  return _result(_expected_tokens(alpha, gamma))
+
+
+def walltime_improvement(alpha, gamma, c, verify_cost=1.0):
+  """Expected factor by which the walltime shrinks [thm 3.8].
+
+  (1 - alpha^(gamma+1)) / ((1 - alpha)(gamma c + 1)), with verify_cost in place of
+  the 1 where it is given.
+  """
+  alpha, gamma, c = _alpha(alpha), _gamma(gamma), _not_negative(c, 'c')
+  verify_cost = _positive(verify_cost, 'verify_cost')
+  return _result(_expected_tokens(alpha, gamma) / (gamma * c + verify_cost))
+
+
+def operations_increase(alpha, gamma, c_hat):
+  """Expected factor by which the arithmetic operations grow [thm 3.11].
+
+  (1 - alpha)(gamma c_hat + gamma + 1) / (1 - alpha^(gamma+1)).
+  """
+  alpha, gamma, c_hat = _alpha(alpha), _gamma(gamma), _not_negative(c_hat, 'c_hat')
+  return _result((gamma * c_hat + gamma + 1) / _expected_tokens(alpha, gamma))
+
+
+def optimal_gamma(alpha, c, verify_cost=1.0, max_gamma=1000):
+  """The smallest whole gamma that maximises thm 3.8 [§3.5]; 0 where no draft helps.
+
+  Thm 3.8 has one peak in gamma. Where it grows for ever (c = 0, or alpha = 1 and
+  c < verify_cost) the answer is max_gamma. verify_cost is taken not to depend on gamma.
+  """
+  alpha, c = _alpha(alpha), _not_negative(c, 'c')
+  verify_cost, limit = _positive(verify_cost, 'verify_cost'), _gamma(max_gamma, 'max_gamma')
+  low = np.zeros(np.broadcast_shapes(alpha.shape, c.shape, verify_cost.shape, limit.shape))
+  high = low + limit
+  while np.any(low < high):  # bisection for the first gamma whose successor is no better
+    middle = np.floor((low + high) / 2)
+    gain = alpha ** (middle + 1) * (middle * c + verify_cost)
+    better = gain > c * _expected_tokens(alpha, middle)
+    low = np.where((low < high) & better, middle + 1, low)
+    high = np.where((low < high) & ~better, middle, high)
+  low = low.astype(np.int64)
+  # alpha^gamma underflows long before max_gamma; with a free draft more is still never worse.
+  low = np.where((c == 0) & (alpha > 0), limit.astype(np.int64), low)
+  return int(low) if low.ndim == 0 else low
+
+
+def guaranteed_improvement(alpha, c):
+  """Improvement that some gamma reaches at least, (1 + alpha) / (1 + c) [cor. 3.9].
+
+  The corollary needs alpha > c; elsewhere the guarantee is 1, plain decoding.
+  """
+  alpha, c = _alpha(alpha), _not_negative(c, 'c')
+  return _result(np.maximum((1 + alpha) / (1 + c), 1.0))
+
+
+def _expected_tokens(alpha, gamma):
+  rejection = 1 - alpha
+  safe = np.where(rejection > 0, rejection, 1.0)
+  with np.errstate(divide='ignore'):  # log1p(-1) = -inf is what alpha = 0 needs
+    series = -np.expm1((gamma + 1) * np.log1p(-safe)) / safe
+  return np.where(rejection > 0, series, gamma + 1)
+
+
+def _alpha(value):
+  value = _numbers(value, 'alpha')
+  return _check(value, (value >= 0) & (value <= 1), 'alpha', 'must lie in [0, 1]')
+
+
+def _gamma(value, name='gamma'):
+  value = _numbers(value, name)
+  valid = (value >= 0) & (value == np.floor(value)) & np.isfinite(value)
+  return _check(value, valid, name, 'must be a whole number, 0 or more')
+
+
+def _not_negative(value, name):
+  value = _numbers(value, name)
+  return _check(value, (value >= 0) & np.isfinite(value), name, 'must be finite, 0 or more')
+
+
+def _positive(value, name):
+  value = _numbers(value, name)
+  return _check(value, (value > 0) & np.isfinite(value), name, 'must be finite and more than 0')
+
+
+def _numbers(value, name):
+  try:
+    return np.asarray(value, np.float64)
+  except (TypeError, ValueError):
+    raise ValueError(f'{name} is {value!r}; it must be a number or an array of numbers.') from None
+
+
+def _check(value, valid, name, rule):
+  if not np.all(valid):
+    raise ValueError(f'{name} is {value[~valid].ravel()[0]:g}; it {rule}.')
+  return value
+
+
+def _result(value):
+  return float(value) if np.ndim(value) == 0 else np.asarray(value)
