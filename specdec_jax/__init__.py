@@ -1,0 +1,42 @@
+"""Exact speculative decoding for T5 in JAX [Leviathan et al., arXiv 2211.17192].
+
+Names are imported when they are first used, so that `import specdec_jax` is quick.
+"""
+
+import importlib
+
+__version__ = '0.1.0'
+
+_HOMES = {
+    'T5Config': 'specdec_jax.models.config',
+    'Model': 'specdec_jax.model',
+    'Vocabulary': 'specdec_jax.data.vocabulary',
+    'load_model': 'specdec_jax.checkpoints.directory',
+    'save_model': 'specdec_jax.checkpoints.directory',
+    'Sampling': 'specdec_jax.sampling',
+    'Status': 'specdec_jax.results',
+    'ModelDrafter': 'specdec_jax.drafters.model',
+    'speculative_decode': 'specdec_jax.decoding',
+    'autoregressive_decode': 'specdec_jax.decoding',
+    'verify': 'specdec_jax.speculative',
+    'alpha': 'specdec_jax.analysis.alpha',
+    'theory': 'specdec_jax.analysis',
+    'logits_processors': 'specdec_jax',
+}
+
+__all__ = list(_HOMES)
+
+
+def __getattr__(name):
+  if name not in _HOMES:
+    raise AttributeError(f"module 'specdec_jax' has no attribute '{name}'")
+  home = _HOMES[name]
+  if name in ('theory', 'logits_processors'):
+    return importlib.import_module(f'{home}.{name}')
+  value = getattr(importlib.import_module(home), name)
+  globals()[name] = value
+  return value
+
+
+def __dir__():
+  return sorted(list(globals()) + __all__)

@@ -1,0 +1,94 @@
+"""A model as the decoding loop sees it: weights, sizes and vocabulary in one pytree."""
+
+from typing import Any
+
+from flax import struct
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from specdec_jax.data.vocabulary import Vocabulary
+from specdec_jax.models.config import T5Config
+from specdec_jax.models.t5 import T5
+
+
+class Model(struct.PyTreeNode):
+  """A T5 with its weights; passes through `jax.jit` as an argument.
+
+  Attributes:
+    params: the weights, a pytree with T5X's names.
+    config: sizes and conventions (static).
+    vocabulary: the tokenizer, or None where it is not known (static).
+  """
+
+  params: Any
+  config: T5Config = struct.field(pytree_node=False)
+  vocabulary: Vocabulary | None = struct.field(pytree_node=False, default=None)
+
+  @property
+  def num_tokens(self) -> int:
+    """Ids that may be decoded: the vocabulary's pieces, or every row where it is not known."""
+    if self.vocabulary is not None:
+      return self.vocabulary.size
+    return self.config.num_pieces or self.config.vocab_size
+
+  @property
+  def eos_id(self) -> int:
+    return self.config.eos_id if self.vocabulary is None else self.vocabulary.eos_id
+
+  def encode(self, texts: list[str]) -> np.ndarray:
+    """Texts -> int32 [B, S], each ending in EOS, 0-padded on the right to the longest."""
+    return self._tokenizer().encode_batch(texts)
+
+  def decode(self, tokens) -> list[str]:
+    """int [B, L] -> texts; what stands behind EOS is left out."""
+    return [self._tokenizer().decode(row) for row in np.asarray(tokens)]
+
+  def logits(self, encoder_tokens, decoder_tokens) -> jax.Array:
+    """Teacher-forced raw logits: int32 [B, S] and [B, T] -> float32 [B, T, V]."""
+    encoder_tokens = self.check_tokens(encoder_tokens, 'encoder_tokens')
+    decoder_tokens = self.check_tokens(decoder_tokens, 'decoder_tokens')
+    if len(encoder_tokens) != len(decoder_tokens):
+      raise ValueError(f'encoder_tokens has {len(encoder_tokens)} rows, '
+                       f'decoder_tokens {len(decoder_tokens)}; they must agree.')
+    return _logits(self, encoder_tokens, decoder_tokens)
+
+  def prefill(self, tokens, cache_length: int):
+    """Encodes int32 [B, S] once and makes an empty cache of static length."""
+    return T5(self.config).apply({'params': self.params}, tokens, cache_length, method='prefill')
+
+  def step(self, cache, tokens, positions):
+    """Feeds int32 [B, T] from positions [B]; float32 logits [B, T, V] and the cache."""
+    return T5(self.config).apply({'params': self.params}, cache, tokens, positions, method='step')
+
+  def start_tokens(self, batch: int) -> jax.Array:
+    """The token that stands before the first one, int32 [B]."""
+    return jnp.full((batch,), self.config.decoder_start_id, jnp.int32)
+
+  def check_tokens(self, tokens, name: str = 'tokens') -> np.ndarray:
+    """int32 [B, S] of ids that the model has; ValueError otherwise."""
+    tokens = np.asarray(tokens)
+    if tokens.ndim != 2 or not np.issubdtype(tokens.dtype, np.integer):
+      raise ValueError(f'{name} must be integers of shape [batch, length], not '
+                       f'{tokens.dtype} of shape {list(tokens.shape)}.')
+    if 0 in tokens.shape:
+      raise ValueError(f'{name} is empty (shape {list(tokens.shape)}); give at least one row '
+                       'of at least one token.')
+    bad = (tokens < 0) | (tokens >= self.config.vocab_size)
+    if bad.any():
+      row, column = np.argwhere(bad)[0]
+      raise ValueError(
+          f'{name}[{row}, {column}] is {tokens[row, column]}, but the model has ids 0 to '
+          f'{self.config.vocab_size - 1}; was the text encoded with another vocabulary?')
+    return tokens.astype(np.int32)
+
+  def _tokenizer(self) -> Vocabulary:
+    if self.vocabulary is None:
+      raise ValueError('This model has no vocabulary; import it with --vocabulary=FILE, '
+                       'or work with token ids.')
+    return self.vocabulary
+
+
+@jax.jit
+def _logits(model: Model, encoder_tokens, decoder_tokens):
+  return T5(model.config).apply({'params': model.params}, encoder_tokens, decoder_tokens)

@@ -1,0 +1,63 @@
+"""What a decode returns: tokens, how each row ended, and the counts that explain the speed."""
+
+import enum
+
+from flax import struct
+import jax
+
+
+class Status(enum.IntEnum):
+  """How a row ended."""
+
+  RUNNING = 0
+  EOS = 1
+  LENGTH = 2  # max_decode_len reached
+  NON_FINITE = 3  # a model returned NaN or infinite logits; the text up to there stands
+
+
+class Stats(struct.PyTreeNode):
+  """Counts of one decode, a row each.
+
+  Attributes:
+    target_calls: passes of the target that the row needed, int32 [B].
+    drafted: draft tokens that could still be emitted, int32 [B]: none past
+      max_decode_len and none behind an EOS that was emitted.
+    accepted: those of them that were emitted, int32 [B].
+    emitted: tokens of the result, EOS included, int32 [B].
+    accepted_by_position: accepted by place in the block, int32 [B, gamma].
+  """
+
+  target_calls: jax.Array
+  drafted: jax.Array
+  accepted: jax.Array
+  emitted: jax.Array
+  accepted_by_position: jax.Array
+
+  @property
+  def acceptance_rate(self) -> float:
+    """accepted / drafted over all rows; not alpha, which is Cor. 3.6's estimate."""
+    return float(self.accepted.sum() / max(self.drafted.sum(), 1))
+
+  @property
+  def tokens_per_call(self) -> float:
+    """emitted / target calls over all rows."""
+    return float(self.emitted.sum() / max(self.target_calls.sum(), 1))
+
+
+class Result(struct.PyTreeNode):
+  """A finished decode, on the host.
+
+  Attributes:
+    tokens: int32 [B, max_decode_len], 0 after the end.
+    lengths: int32 [B], EOS counted.
+    status: int32 [B], see `Status`.
+    scores: float32 [B], log-probability (nats) of the emitted tokens under the
+      target's law over its vocabulary at temperature 1.
+    stats: see `Stats`.
+  """
+
+  tokens: jax.Array
+  lengths: jax.Array
+  status: jax.Array
+  scores: jax.Array
+  stats: Stats

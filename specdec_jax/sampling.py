@@ -1,0 +1,63 @@
+"""Logits to the explicit distribution that tokens are drawn from [§2.2]."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sampling:
+  """How logits are standardised: temperature, then top-k, then top-p [§2.2].
+
+  Attributes:
+    temperature: 0 is greedy: the one-hot law of the first maximum.
+    top_k: keep the k largest (tokens tied with the k-th are kept too); 0 keeps all.
+    top_p: keep the most probable tokens until they hold top_p of the mass, the
+      token that crosses it included; 1 keeps all.
+  """
+
+  temperature: float = 1.0
+  top_k: int = 0
+  top_p: float = 1.0
+
+  def __post_init__(self):
+    if not 0 <= self.temperature < float('inf'):
+      raise ValueError(f'temperature is {self.temperature}; it must be 0 (greedy) or positive.')
+    if self.top_k < 0 or self.top_k != int(self.top_k):
+      raise ValueError(f'top_k is {self.top_k}; it must be a whole number, 0 (keep all) or more.')
+    if not 0 < self.top_p <= 1:
+      raise ValueError(f'top_p is {self.top_p}; it must be in (0, 1], 1 keeps all.')
+
+  @property
+  def greedy(self) -> bool:
+    return self.temperature == 0
+
+  def probabilities(self, logits) -> jax.Array:
+    """Logits [..., V] -> the standardised law, float32 [..., V]. -inf logits get 0."""
+    logits = logits.astype(jnp.float32)
+    if self.greedy:
+      return jax.nn.one_hot(jnp.argmax(logits, -1), logits.shape[-1], dtype=jnp.float32)
+    logits = logits / self.temperature
+    if 0 < self.top_k < logits.shape[-1]:
+      kth = jax.lax.top_k(logits, self.top_k)[0][..., -1:]
+      logits = jnp.where(logits < kth, -jnp.inf, logits)
+    probs = jax.nn.softmax(logits, axis=-1)
+    if self.top_p < 1:
+      probs = _nucleus(probs, self.top_p)
+    return probs
+
+
+def _nucleus(probs, top_p):
+  """Keeps each token whose more probable ones (ties: lower ids) hold less than top_p."""
+  order = jnp.argsort(-probs, axis=-1, stable=True)
+  ranked = jnp.take_along_axis(probs, order, -1)
+  before = jnp.cumsum(ranked, -1) - ranked
+  ranked = jnp.where(before < top_p, ranked, 0.0)
+  kept = jnp.take_along_axis(ranked, jnp.argsort(order, axis=-1), -1)
+  return kept / kept.sum(-1, keepdims=True)
+
+
+def draw(probs, key) -> jax.Array:
+  """One token (int32 scalar) from a law [V]; tokens of probability 0 are never drawn."""
+  return jax.random.categorical(key, jnp.log(probs)).astype(jnp.int32)

@@ -1,0 +1,54 @@
+"""The acceptance rule of speculative decoding [alg. 1]: arithmetic on p and q, nothing else."""
+
+import jax
+import jax.numpy as jnp
+
+from specdec_jax.sampling import draw
+
+
+def verify(p, q, draft_tokens, key, lenience: float = 1.0, verification: str = 'token'):
+  """Keeps a prefix of the draft and draws one more token, so that the text follows p.
+
+  Draft token i is accepted while u_i * lenience * q_i(x_i) < p_i(x_i) with u_i
+  uniform on [0, 1): strict, so that p = 0 is never accepted. The next token is
+  drawn from p[n] where all are accepted (the bonus token), else from the
+  normalised residual max(0, p[n] - q[n]), which is exact for lenience = 1 whatever
+  q is [app. A.1]. Lenience < 1 is inexact, but no token gets more than p / lenience
+  [app. A.5].
+
+  Args:
+    p: float32 [gamma + 1, V], the target's standardised laws.
+    q: float32 [gamma, V], the laws that the draft tokens were drawn from.
+    draft_tokens: int32 [gamma].
+    key: typed `jax.random.key`.
+    lenience: in [0, 1].
+    verification: the rule; 'token' is algorithm 1.
+
+  Returns:
+    num_accepted (int32 scalar, 0 to gamma) and next_token (int32 scalar).
+  """
+  if verification != 'token':
+    raise ValueError(f"verification is '{verification}'; the rule here is 'token'.")
+  check_lenience(lenience)
+  gamma = q.shape[0]
+  accept_key, next_key = jax.random.split(key)
+  at = jnp.arange(gamma)
+  u = jax.random.uniform(accept_key, (gamma,))
+  accepted = u * lenience * q[at, draft_tokens] < p[at, draft_tokens]
+  num_accepted = jnp.cumprod(accepted.astype(jnp.int32)).sum()
+  # The bonus token is the case q = 0: the residual is then p itself.
+  q_next = jnp.where(num_accepted < gamma, q[jnp.minimum(num_accepted, gamma - 1)], 0.0)
+  return num_accepted, draw(residual(p[num_accepted], q_next), next_key)
+
+
+def residual(p, q):
+  """Normalised max(0, p - q) [§2.3]; p itself where that is zero or not finite. float32 [V]."""
+  excess = jnp.maximum(p - q, 0.0)
+  total = excess.sum()
+  usable = (total > 0) & jnp.isfinite(total)
+  return jnp.where(usable, excess / jnp.where(usable, total, 1.0), p)
+
+
+def check_lenience(lenience: float):
+  if isinstance(lenience, (int, float)) and not 0 <= lenience <= 1:
+    raise ValueError(f'lenience is {lenience}; it must be in [0, 1], and 1 is exact.')
