@@ -1,0 +1,153 @@
+"""The model directory: config.json, spiece.model and Orbax weights."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import tempfile
+
+from etils import epath
+from flax import traverse_util
+import jax.numpy as jnp
+
+from specdec_jax.checkpoints import storage as storage_lib
+from specdec_jax.checkpoints.parameters import CheckpointError, check_parameters
+from specdec_jax.data.vocabulary import Vocabulary
+from specdec_jax.model import Model
+from specdec_jax.models.config import T5Config
+
+CONFIG, VOCABULARY, WEIGHTS = 'config.json', 'spiece.model', 'weights'
+_EMBEDDED = epath.Path(__file__).parent.parent / 'embedded'
+
+
+def load_model(path: str | os.PathLike, dtype: str | None = None) -> Model:
+  """Loads a model directory written by `save_model`, by training or by the importer.
+
+  Args:
+    path: a local or gs:// directory, or 'embedded:ende/target' for a shipped model.
+    dtype: 'float32' or 'bfloat16' for weights and activations instead of the
+      configuration's. Norm scales and relative biases are float32 in either.
+
+  Returns:
+    The Model, weights on the default device.
+
+  Raises:
+    CheckpointError: no model there, or it is truncated, or does not fit its configuration.
+  """
+  directory = resolve(path)
+  config, _ = read_config(directory)
+  if dtype is not None:
+    config = dataclasses.replace(config, dtype=dtype)
+  vocabulary = read_vocabulary(directory / VOCABULARY)
+  if vocabulary is not None and not config.num_pieces:
+    config = dataclasses.replace(config, num_pieces=vocabulary.size)
+  params = {name: jnp.asarray(value)
+            for name, value in storage_lib.read(directory / WEIGHTS, config.dtype)}
+  check_parameters({name: value.shape for name, value in params.items()}, config, str(directory))
+  return Model(traverse_util.unflatten_dict(params, sep='/'), config, vocabulary)
+
+
+def save_model(model: Model, path: str | os.PathLike, storage: str = 'float32',
+               overwrite: bool = False) -> None:
+  """Writes a model directory; it appears under its name only when it is complete.
+
+  Args:
+    model: what to write.
+    path: a local or gs:// directory that does not exist.
+    storage: 'float32', 'bfloat16' or 'int8' (a scale per output channel), for
+      kernels and the embedding; the rest is float32.
+    overwrite: replace an existing model directory.
+  """
+  with new_directory(path, overwrite) as directory:
+    with storage_lib.Writer(directory / WEIGHTS, storage) as writer:
+      for name, value in traverse_util.flatten_dict(model.params, sep='/').items():
+        writer.add(name, value)
+    write_description(directory, model.config, storage, model.vocabulary)
+
+
+def write_description(directory, config: T5Config, storage: str,
+                      vocabulary: Vocabulary | None) -> None:
+  """Writes spiece.model and, last of all, config.json."""
+  if vocabulary is not None:
+    (directory / VOCABULARY).write_bytes(vocabulary.model_bytes)
+  fields = {'architecture': 't5', 'storage': storage, **dataclasses.asdict(config)}
+  (directory / CONFIG).write_text(json.dumps(fields, indent=1) + '\n')
+
+
+def read_config(directory) -> tuple[T5Config, str]:
+  """The T5Config and the storage of a model directory."""
+  directory = epath.Path(directory)
+  if not directory.is_dir():
+    shipped = sorted(str(c.parent.relative_to(_EMBEDDED)) for c in _EMBEDDED.glob(f'*/*/{CONFIG}'))
+    raise CheckpointError(f"No model directory at '{directory}'. Shipped with the package: "
+                          + (', '.join(f'embedded:{name}' for name in shipped) or 'none') + '.')
+  if not (directory / CONFIG).exists():
+    raise CheckpointError(
+        f"'{directory}' is not a model directory (it has no {CONFIG}); "
+        'other checkpoints are brought in with scripts/import_checkpoint.py.')
+  try:
+    fields = json.loads((directory / CONFIG).read_text())
+    if not isinstance(fields, dict):
+      raise ValueError('not a JSON object')
+  except ValueError as e:
+    raise CheckpointError(f"'{directory / CONFIG}' is truncated or not JSON ({e}).") from e
+  if 'storage' not in fields or fields.pop('architecture', None) != 't5':
+    raise CheckpointError(
+        f"'{directory / CONFIG}' was not written by this project; import the checkpoint with "
+        'scripts/import_checkpoint.py (Hugging Face models: --format=huggingface).')
+  storage = fields.pop('storage')
+  try:
+    return T5Config(**fields), storage
+  except (TypeError, ValueError) as e:
+    raise CheckpointError(f"'{directory / CONFIG}': {e}") from e
+
+
+def read_vocabulary(path) -> Vocabulary | None:
+  """The SentencePiece model at a local or gs:// path, None where there is no file."""
+  path = epath.Path(path)
+  if not path.exists():
+    return None
+  with tempfile.NamedTemporaryFile(suffix='.model') as copy:
+    copy.write(path.read_bytes())
+    copy.flush()
+    try:
+      return Vocabulary(copy.name)
+    except ValueError as e:
+      raise CheckpointError(f"'{path}' is not a SentencePiece model.") from e
+
+
+def resolve(path: str | os.PathLike) -> epath.Path:
+  """'embedded:NAME' -> the directory inside the package; other paths made absolute."""
+  name = os.fspath(path)
+  if name.startswith('embedded:'):
+    return _EMBEDDED / name.removeprefix('embedded:')
+  return epath.Path(name if is_remote(name) else os.path.abspath(os.path.expanduser(name)))
+
+
+def is_remote(path: str | os.PathLike) -> bool:
+  """Whether a path is an address such as gs://bucket/folder."""
+  return '://' in os.fspath(path)
+
+
+@contextlib.contextmanager
+def new_directory(path: str | os.PathLike, overwrite: bool = False):
+  """Yields a directory to fill, which takes the name `path` when all went well.
+
+  On gs:// there is no atomic rename: the directory is filled in place and
+  counts as complete once it has config.json, which is written last.
+  """
+  target = resolve(path)
+  if target.exists() and not overwrite:
+    raise CheckpointError(f"'{target}' exists already; name another directory or remove it.")
+  remote = is_remote(target)
+  partial = target if remote else target.with_name(f'.{target.name}.partial-{os.getpid()}')
+  partial.rmtree(missing_ok=True)
+  partial.mkdir(parents=True)
+  try:
+    yield partial
+  except BaseException:
+    partial.rmtree(missing_ok=True)
+    raise
+  if not remote:
+    target.rmtree(missing_ok=True)
+    partial.rename(target)
