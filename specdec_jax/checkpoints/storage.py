@@ -94,9 +94,14 @@ class Writer:
 
 def _file_sizes(directory) -> dict[str, int]:
   """Bytes of every file below a directory's parts, by relative path."""
-  return {str(file.relative_to(directory)): file.stat().length
-          for part in sorted(directory.glob('part_*')) for file in sorted(part.rglob('*'))
-          if not file.is_dir()}
+  sizes, waiting = {}, list(directory.glob('part_*'))
+  while waiting:
+    path = waiting.pop()
+    if path.is_dir():
+      waiting += path.iterdir()
+    else:
+      sizes[str(path.relative_to(directory))] = path.stat().length
+  return dict(sorted(sizes.items()))
 
 
 def _check_files(directory) -> None:
