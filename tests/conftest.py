@@ -1,0 +1,17 @@
+"""Shared test set-up: the CPU, deterministic property tests, helper modules beside this file."""
+
+import os
+import pathlib
+import sys
+
+from hypothesis import settings
+
+os.environ.setdefault('JAX_PLATFORMS', 'cpu')
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+settings.register_profile('repeatable', derandomize=True, deadline=None, database=None)
+settings.load_profile('repeatable')
+
+
+def pytest_configure(config):
+  config.addinivalue_line('markers', 'long: long statistical checks, run with -m long')

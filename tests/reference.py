@@ -1,0 +1,114 @@
+"""The method in plain Python and float64, written from the paper: what the project is tested against."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from specdec_jax.sampling import Sampling
+
+
+def standardise(logits, sampling: Sampling) -> np.ndarray:
+  """Temperature, then top-k, then top-p [§2.2]: logits [V] -> float64 [V]."""
+  logits = np.asarray(logits, np.float64)
+  tokens = range(len(logits))
+  if sampling.temperature == 0:
+    best = max(tokens, key=lambda x: (logits[x], -x))
+    return np.array([float(x == best) for x in tokens])
+  logits = logits / sampling.temperature
+  if sampling.top_k:
+    kth = sorted(logits, reverse=True)[:sampling.top_k][-1]
+    logits = np.where(logits >= kth, logits, -np.inf)
+  p = np.exp(logits - logits.max())
+  p /= p.sum()
+  if sampling.top_p < 1:
+    kept, mass = [], 0.0
+    for x in sorted(tokens, key=lambda x: (-p[x], x)):
+      if mass >= sampling.top_p:
+        break
+      kept.append(x)
+      mass += p[x]
+    p = np.array([p[x] if x in kept else 0.0 for x in tokens])
+    p /= p.sum()
+  return p
+
+
+def verify(p, q, draft, u, lenience=1.0):
+  """Algorithm 1's rule: number accepted and the law of the next token."""
+  n = 0
+  while n < len(draft) and u[n] * lenience * q[n][draft[n]] < p[n][draft[n]]:
+    n += 1
+  if n == len(draft):
+    return n, p[n]
+  excess = [max(0.0, a - b) for a, b in zip(p[n], q[n])]
+  return n, np.array(excess) / sum(excess) if sum(excess) > 0 else p[n]
+
+
+def next_law(toy, source, tokens, sampling, processors=()):
+  """The standardised law after decoder tokens, the start token first."""
+  logits = toy.next_logits(source, tokens)
+  logits = np.where(np.arange(len(logits)) < toy.num_tokens, logits, -np.inf)
+  for processor in processors:
+    logits = processor(logits, list(tokens))
+  return standardise(logits, sampling)
+
+
+def text_law(toy, source, length, sampling, processors=()) -> dict[tuple[int, ...], float]:
+  """The probability of every text: ended by EOS, or `length` tokens long."""
+  law, open_texts = {}, {(): 1.0}
+  for _ in range(length):
+    longer = {}
+    for text, mass in open_texts.items():
+      start = toy.config.decoder_start_id
+      for x, p in enumerate(next_law(toy, source, (start, *text), sampling, processors)):
+        if p > 0:
+          (law if x == toy.eos_id else longer)[(*text, x)] = mass * p
+    open_texts = longer
+  return law | open_texts
+
+
+@dataclasses.dataclass
+class Decoded:
+  """One row of a decode."""
+
+  tokens: list[int]
+  target_calls: int
+  drafted: int
+  accepted: int
+  accepted_by_position: list[int]
+
+
+def decode(target, draft, source, *, gamma, sampling, length, seed=0, row_id=0,
+           lenience=1.0) -> Decoded:
+  """Algorithm 1 for one row, with no cache and no block cut until the text is whole.
+
+  Random numbers: a row's key from seed and id, an iteration's from the place of
+  the last token before it, one half of that for the draft and one for the rule.
+  """
+  row_key = jax.random.fold_in(jax.random.key(seed), row_id)
+  text, blocks = [target.config.decoder_start_id], []
+  while len(text) <= length and target.eos_id not in text[1:]:
+    at = len(text) - 1
+    draft_key, rule_key = jax.random.split(jax.random.fold_in(row_key, at))
+    drafted, q = [], []
+    for i in range(gamma):
+      q.append(next_law(draft, source, text + drafted, sampling))
+      drafted.append(_draw(q[-1], jax.random.fold_in(draft_key, i)))
+    p = [next_law(target, source, text + drafted[:i], sampling) for i in range(gamma + 1)]
+    u_key, next_key = jax.random.split(rule_key)
+    u = np.asarray(jax.random.uniform(u_key, (gamma,)), np.float64)
+    n, law = verify(p, q, drafted, u, lenience)
+    blocks.append((at, n))
+    text += drafted[:n] + [_draw(law, next_key)]
+  text = text[1:]
+  end = min(length, text.index(target.eos_id) + 1 if target.eos_id in text else length)
+  # Text place at + i is where the draft's token i of the block stands or would have stood.
+  accepted = [sum(i < n and at + i < end for at, n in blocks) for i in range(gamma)]
+  return Decoded(tokens=text[:end], target_calls=len(blocks), accepted=sum(accepted),
+                 drafted=sum(at + i < end for at, _ in blocks for i in range(gamma)),
+                 accepted_by_position=accepted)
+
+
+def _draw(law, key) -> int:
+  return int(jax.random.categorical(key, jnp.log(jnp.asarray(law, jnp.float32))))
