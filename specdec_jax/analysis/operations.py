@@ -1,0 +1,25 @@
+"""Arithmetic operations of a decoder step, from the sizes of its weights."""
+
+from flax import traverse_util
+
+
+def operations_per_token(model) -> int:
+  """Multiply-adds that a model's decoder spends on one token, attention over the cache aside.
+
+  Every kernel is used once a token, but for the cross-attention's keys and values,
+  which are computed once a request; the logits count as emb_dim x vocab_size.
+  """
+  total = 0
+  for path, value in traverse_util.flatten_dict(model.params['decoder']).items():
+    once = path[-3:-1] in (('encoder_decoder_attention', 'key'), ('encoder_decoder_attention', 'value'))
+    if path[-1] == 'kernel' and not once:
+      total += value.size
+  if model.config.logits_via_embedding:
+    total += model.params['token_embedder']['embedding'].size
+  return total
+
+
+def operations_ratio(target, drafter) -> float:
+  """c_hat of thm 3.11: a draft step's operations over the target's; 0 for drafters without a model."""
+  draft = getattr(drafter, 'draft', None)
+  return operations_per_token(draft) / operations_per_token(target) if draft is not None else 0.0

@@ -1,0 +1,85 @@
+"""Runs what a gin configuration describes, with T5X's flag conventions.
+
+  python -m specdec_jax.main --gin_file=configs/demo/quickstart.gin \\
+      --gin.GAMMAS='(4,)' --output_dir=/tmp/quickstart
+"""
+
+from collections.abc import Sequence
+import sys
+import traceback
+
+from absl import app
+from absl import flags
+
+_GIN_FILE = flags.DEFINE_multi_string(
+    'gin_file', [], 'A gin file; repeat the flag for several, later ones override.')
+_GIN_BINDINGS = flags.DEFINE_multi_string(
+    'gin_bindings', [], "A binding, 'name = value'; --gin.NAME=VALUE is short for it.")
+_GIN_SEARCH_PATHS = flags.DEFINE_list(
+    'gin_search_paths', [], 'Directories, comma-separated, that gin files are looked for in.')
+_OUTPUT_DIR = flags.DEFINE_string('output_dir', None, 'Short for --gin.OUTPUT_DIR.')
+_TRACEBACK = flags.DEFINE_bool('traceback', False, 'Show where in the code an error arose.')
+
+
+def rewrite_gin_flags(argv: Sequence[str]) -> list[str]:
+  """Turns each --gin.NAME=VALUE into --gin_bindings=NAME = VALUE."""
+  rewritten = []
+  for arg in argv:
+    name, equals, value = arg.partition('=')
+    if name.startswith('--gin.'):
+      if not equals:
+        raise flags.IllegalFlagValueError(f"'{arg}' has no value; write {arg}=VALUE.")
+      arg = f'--gin_bindings={name.removeprefix("--gin.")} = {value}'
+    rewritten.append(arg)
+  return rewritten
+
+
+def main(argv: Sequence[str]) -> int:
+  """Parses the configuration and runs it; returns the exit code."""
+  try:
+    _run(argv)
+  except Exception as e:  # pylint: disable=broad-except
+    message = user_message(e)
+    if message is None or _TRACEBACK.value:
+      traceback.print_exc()
+    if message is not None:
+      print(f'specdec_jax: error: {message}', file=sys.stderr)
+    return 1
+  return 0
+
+
+def _run(argv):
+  if argv[1:]:
+    raise ValueError(f"unexpected argument '{argv[1]}'; gin files are given as --gin_file=FILE.")
+  if not _GIN_FILE.value and not _GIN_BINDINGS.value:
+    raise ValueError('no configuration; give --gin_file=FILE, such as '
+                     '--gin_file=configs/demo/quickstart.gin.')
+  import gin
+  from specdec_jax.runs import configurables  # pylint: disable=unused-import
+  from specdec_jax.runs import gin_config
+  bindings = list(_GIN_BINDINGS.value)
+  if _OUTPUT_DIR.value is not None:
+    bindings.append(f'OUTPUT_DIR = {_OUTPUT_DIR.value!r}')
+  gin_config.parse(_GIN_FILE.value, bindings, _GIN_SEARCH_PATHS.value)
+  gin.get_configurable('main')()
+
+
+def user_message(error: Exception) -> str | None:
+  """The one line for a mistake of the user's; None for a fault of the program."""
+  text = str(error).split('\n  In call to configurable')[0].strip()
+  line = ' '.join(text.split()) or type(error).__name__
+  if isinstance(error, (ValueError, OSError, ImportError, FloatingPointError)) or (
+      type(error).__name__ == 'RunFailed'):
+    return line
+  if isinstance(error, RuntimeError):
+    if 'RESOURCE_EXHAUSTED' in line:
+      return f'out of device memory: lower the batch size or max_decode_len ({line[:200]}).'
+  return None
+
+
+def run():
+  app.run(main, flags_parser=lambda argv: flags.FLAGS(rewrite_gin_flags(argv)))
+
+
+if __name__ == '__main__':
+  run()

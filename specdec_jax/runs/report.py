@@ -1,0 +1,92 @@
+"""The compare run's report as markdown, and what it warns of."""
+
+from specdec_jax.analysis.tables import markdown as table
+from specdec_jax.analysis.tables import number
+
+
+def describe(model) -> str:
+  cfg = model.config
+  return (f'T5 ({cfg.num_encoder_layers} encoder and {cfg.num_decoder_layers} decoder layers of width '
+          f'{cfg.emb_dim}, {cfg.dtype})')
+
+
+def label(experiment: dict) -> str:
+  s = experiment['sampling']
+  name = 'greedy' if s['temperature'] == 0 else f"temperature {s['temperature']:g}"
+  name += f", top-k {s['top_k']}" if s['top_k'] else ''
+  name += f", top-p {s['top_p']:g}" if s['top_p'] < 1 else ''
+  return f"{name}, gamma {experiment['gamma']}"
+
+
+def markdown(result: dict) -> str:
+  """The table, a column an experiment, and the sample texts."""
+  experiments, device = result['experiments'], result['device']
+  rows = [[title, *map(cell, experiments)] for title, cell in _rows(result)]
+  head = (f"# Speculative decoding against the target alone\n\n"
+          f"Target: {result['target']}. Drafter: {result['drafter']}.\n"
+          f"{result['examples']} inputs ({result['cut_inputs']} of them cut), batch "
+          f"{result['batch_size']}, up to {result['max_decode_len']} tokens, on "
+          f"{device['count']} x {device['kind']}.\n\n")
+  return (head + table(['', *map(label, experiments)], rows)
+          + ''.join(f'\n**Warning:** {w}\n' for w in warnings(result))
+          + ''.join(_texts(t) for t in result['texts'][:1]))
+
+
+def warnings(result: dict) -> list[str]:
+  """Experiments that thm 3.8 expects to be slower than the target alone, and what would help."""
+  found = []
+  for e in result['experiments']:
+    predicted = min(e['predicted_speed_up'], e['predicted_speed_up_with_verify_cost'])
+    if predicted < 1:
+      best = e['best_gamma']
+      mend = f'the best gamma is about {best}' if best else (
+          'no gamma helps; take a faster draft (lower c) or a better one (higher alpha)')
+      found.append(
+          f"{label(e)}: thm 3.8 predicts {predicted:.2f}X, slower than the target alone (alpha "
+          f"{e['alpha']:.2f}, c {e['c']:.2f}, verify cost {e['verify_cost']:.2f}): {mend}.")
+  return found
+
+
+def _rows(result):
+  """(title, experiment -> cell), top to bottom."""
+  get = lambda name, digits=2, suffix='': lambda e: number(e[name], digits, suffix)
+  speed = lambda who: lambda e: number(e[who]['tokens_per_second'], 1)
+  error = lambda e: number(e['alpha_standard_error'], 3) or '?'
+  rows = [
+      ('tokens/s, target alone', speed('target_alone')),
+      ('tokens/s, speculative', speed('speculative')),
+      ('speed-up', get('speed_up', 2, 'X')),
+      ('outputs', lambda e: e['outputs']['relation']),
+      ('alpha [cor. 3.6]', lambda e: f"{e['alpha']:.3f} ± {error(e)}"),
+      ('acceptance rate', get('acceptance_rate', 3)),
+      ('tokens per call', get('tokens_per_call')),
+      ('tokens per call by eq. 1', get('expected_tokens_per_call')),
+      ('c (draft step / target step)', get('c', 3)),
+      ('verify cost (gamma + 1 tokens / 1)', get('verify_cost')),
+      ('speed-up by thm 3.8', get('predicted_speed_up', 2, 'X')),
+      ('the same with the verify cost', get('predicted_speed_up_with_verify_cost', 2, 'X')),
+      ('best gamma, with the verify cost', get('best_gamma', 0)),
+      ('operations factor [thm 3.11]', get('operations_factor', 2, 'X')),
+      ('time explained by its parts', lambda e: f"{e['explained_time']:.0%}"),
+  ]
+  limit = result['short_input_len']
+  if len(result['experiments'][0]['groups']) > 1:
+    for name, words in (('short', f'inputs up to {limit} tokens'), ('long', 'longer inputs')):
+      count = result['experiments'][0]['groups'][name]['inputs']
+      rows.append((f'{words} ({count}): speed-up',
+                   lambda e, n=name: number(e['groups'][n]['speed_up'], 2, 'X')))
+      rows.append((f'{words}: tokens per call',
+                   lambda e, n=name: number(e['groups'][n]['tokens_per_call'])))
+  return rows
+
+
+def _texts(shown: dict) -> str:
+  name = 'temperature ' + f"{shown['sampling']['temperature']:g}"
+  lines = [f'\nTexts at {name}:\n']
+  for example in shown['examples']:
+    lines.append(f"\n- source: {example['source']}\n"
+                 f"  - target alone: {example['target_alone']}\n"
+                 f"  - speculative: {example['speculative']}\n")
+    if example['reference'] is not None:
+      lines.append(f"  - reference: {example['reference']}\n")
+  return ''.join(lines)

@@ -1,0 +1,74 @@
+"""Times several decoders over the same batches, compilation apart."""
+
+from collections.abc import Sequence
+import dataclasses
+import statistics
+import time
+
+import numpy as np
+
+from specdec_jax.results import Result
+from specdec_jax.runs.batching import Batch
+from specdec_jax.runs.methods import Method
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Timed:
+  """What one method did.
+
+  Attributes:
+    method: which.
+    results: one for each batch.
+    seconds: float [number of batches], medians over the repeats.
+    warm_up_seconds: first calls, one of each shape: compilation and a decode.
+  """
+
+  method: Method
+  results: list[Result]
+  seconds: np.ndarray
+  warm_up_seconds: float
+
+  def count(self, name: str, batches: Sequence[Batch], which=slice(None)) -> int:
+    """Sum of a field of `Stats` over the real rows of some batches."""
+    pairs = list(zip(batches, self.results))[which]
+    return int(sum(getattr(r.stats, name)[:len(b.indices)].sum() for b, r in pairs))
+
+
+def time_methods(target, methods: Sequence[Method], batches: Sequence[Batch], repeats: int,
+                 progress) -> list[Timed]:
+  """Warms each method up on each shape, then times them in turns, batch by batch.
+
+  Args:
+    target: the `Model`.
+    methods: what to time; the one that goes first changes with every batch and repeat.
+    batches: `batching.batches`.
+    repeats: timings of each batch, of which the median counts.
+    progress: `progress.Progress`, told of each decoded batch.
+  """
+  if repeats < 1:
+    raise ValueError(f'repeats is {repeats}; it must be at least 1.')
+  warm_up = [0.0] * len(methods)
+  for batch in {b.tokens.shape: b for b in batches}.values():
+    for m, method in enumerate(methods):
+      warm_up[m] += _timed(method, target, batch)[0]
+  results = [[] for _ in methods]
+  seconds = np.zeros((len(methods), len(batches)))
+  for b, batch in enumerate(batches):
+    taken = [[] for _ in methods]
+    for repeat in range(repeats):
+      for turn in range(len(methods)):
+        m = (turn + b + repeat) % len(methods)
+        elapsed, result = _timed(methods[m], target, batch)
+        taken[m].append(elapsed)
+        if repeat == 0:
+          results[m].append(result)
+        progress.add(len(batch.indices), int(result.lengths[:len(batch.indices)].sum()))
+    seconds[:, b] = [statistics.median(t) for t in taken]
+  return [Timed(method=method, results=r, seconds=s, warm_up_seconds=w)
+          for method, r, s, w in zip(methods, results, seconds, warm_up)]
+
+
+def _timed(method, target, batch):
+  start = time.perf_counter()
+  result = method(target, batch)  # on the host, so it is finished
+  return time.perf_counter() - start, result

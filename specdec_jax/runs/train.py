@@ -1,0 +1,76 @@
+"""The train run: token pairs to a model directory."""
+
+import dataclasses
+import json
+import os
+
+import gin
+
+from specdec_jax.checkpoints.directory import save_model
+from specdec_jax.data.vocabulary import Vocabulary
+from specdec_jax.model import Model
+from specdec_jax.models.config import T5Config
+from specdec_jax.training.batches import BUCKETS, Batches
+from specdec_jax.training.bleu import bleu
+from specdec_jax.training.pairs import concatenate
+from specdec_jax.training.trainer import evaluate, train as train_loop
+
+
+def train(output_dir: str, config: T5Config = gin.REQUIRED, vocabulary: Vocabulary = gin.REQUIRED,
+          train_pairs=gin.REQUIRED, validation_pairs=gin.REQUIRED, make_optimizer=gin.REQUIRED,
+          steps: int = gin.REQUIRED, init_from: Model | None = None, tokens_per_batch: int = 2048,
+          buckets=BUCKETS, label_smoothing: float = 0.0, seed: int = 0, eval_every: int = 500,
+          checkpoint_every: int = 500, log_every: int = 50, bleu_pairs: int = 0,
+          max_decode_len: int = 128, storage: str = 'float32') -> dict:
+  """Trains into `output_dir`/model; a run that was stopped goes on from its last checkpoint.
+
+  Args:
+    output_dir: claimed by `launch.main`; checkpoints and log.jsonl lie in it.
+    config: the model's sizes; its dropout_rate and dtype hold for training.
+    vocabulary: of source and target.
+    train_pairs: lists of (source ids, target ids), one list a source of them.
+    validation_pairs: one such list, for the loss and for BLEU.
+    make_optimizer: called with the number of steps, such as @optimizer.
+    steps: updates in all.
+    init_from: a model whose weights to start from, with a fresh optimiser.
+    tokens_per_batch, buckets: see `training.batches.Batches`.
+    label_smoothing: mass moved from the target token to a uniform law.
+    seed: of the initial weights, the order and dropout.
+    eval_every, checkpoint_every, log_every: in steps.
+    bleu_pairs: how many validation pairs to translate at each evaluation; 0 for none.
+    max_decode_len: of these translations.
+    storage: of the weights in `output_dir`/model: float32, bfloat16 or int8.
+
+  Returns:
+    The report, also in `output_dir`/report.json.
+  """
+  config = dataclasses.replace(config, num_pieces=vocabulary.size)
+  if init_from is not None and _sizes(init_from.config) != _sizes(config):
+    raise ValueError(f'init_from has the sizes {_sizes(init_from.config)}, '
+                     f'config {_sizes(config)}; they must agree.')
+  batches = Batches(concatenate(train_pairs), tokens_per_batch, seed, tuple(buckets))
+  validation = Batches(validation_pairs, tokens_per_batch, seed, tuple(buckets))
+  to_translate = validation_pairs[:bleu_pairs]
+  as_model = lambda params: Model(params, dataclasses.replace(config, dtype='float32'), vocabulary)
+
+  def on_eval(step, params):
+    del step
+    return {'bleu': bleu(as_model(params), to_translate, max_decode_len)} if to_translate else {}
+
+  params = train_loop(
+      config, batches, validation, os.path.join(output_dir, 'checkpoints'), steps=steps,
+      optimizer=make_optimizer(steps), init_params=None if init_from is None else init_from.params,
+      seed=seed, label_smoothing=label_smoothing, eval_every=eval_every,
+      checkpoint_every=checkpoint_every, log_every=log_every, on_eval=on_eval)
+  save_model(as_model(params), os.path.join(output_dir, 'model'), storage=storage, overwrite=True)
+  report = {'steps': steps, 'epochs': steps / batches.per_epoch, 'left_out': batches.left_out,
+            'validation_loss': evaluate(config, params, validation)}
+  with open(os.path.join(output_dir, 'report.json'), 'w', encoding='utf-8') as f:
+    json.dump(report, f, indent=1)
+  print(json.dumps(report))
+  return report
+
+
+def _sizes(config: T5Config) -> dict:
+  skipped = ('dtype', 'dropout_rate', 'num_pieces')
+  return {k: v for k, v in dataclasses.asdict(config).items() if k not in skipped}
