@@ -26,7 +26,7 @@ TYPESCRIPT = 'typescript@5.9.3'
 WORDS = (3, 60)
 WORD_RATIO = (0.4, 2.5)
 LETTERS = 0.5
-MARKUP = re.compile(r'[{<]|[{<][^{}<>?]+[}>]')
+MARKUP = re.compile('[{<]')
 
 
 def client(*command: str, cwd: pathlib.Path) -> None:
