@@ -24,6 +24,9 @@ from specdec_jax.sampling import Sampling
 from specdec_jax.speculative import check_lenience, verify
 
 
+_MOST_KEYS = 2 ** 32 - 1  # seeds and ids are 32 bits of a random key
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
   """Everything static about a decode; gamma = 0 is plain decoding."""
@@ -71,9 +74,7 @@ def speculative_decode(target, drafter, tokens, *, gamma: int = 7, sampling: Sam
   Returns:
     `Result`, on the host.
   """
-  if gamma < 1 or gamma != int(gamma):
-    raise ValueError(f'gamma is {gamma}; it must be a whole number of at least 1 '
-                     '(autoregressive_decode decodes without a draft).')
+  gamma = _whole('gamma', gamma, 1, hint=' (autoregressive_decode decodes without a draft)')
   check_lenience(lenience)
   drafter.check(target)
   settings = Settings(gamma=gamma, max_decode_len=max_decode_len, sampling=sampling, lenience=lenience,
@@ -91,13 +92,23 @@ def autoregressive_decode(target, tokens, *, sampling: Sampling = Sampling(), ma
 
 def _run(target, drafter, tokens, seed, ids, settings):
   tokens = target.check_tokens(tokens)
-  if settings.max_decode_len < 1:
-    raise ValueError(f'max_decode_len is {settings.max_decode_len}; it must be at least 1.')
+  settings = dataclasses.replace(
+      settings, max_decode_len=_whole('max_decode_len', settings.max_decode_len, 1))
+  seed = np.uint32(_whole('seed', seed, 0, _MOST_KEYS))
   ids = np.arange(len(tokens)) if ids is None else np.asarray(ids)
   if ids.shape != (len(tokens),) or not np.issubdtype(ids.dtype, np.integer):
     raise ValueError(f'ids must be {len(tokens)} integers, one a row of tokens, not '
                      f'{ids.dtype} of shape {list(ids.shape)}.')
+  if ids.min() < 0 or ids.max() > _MOST_KEYS:
+    raise ValueError(f'ids go from {ids.min()} to {ids.max()}; they must be 0 to {_MOST_KEYS}.')
   return jax.device_get(decode_loop(target, drafter, tokens, seed, ids.astype(np.uint32), settings))
+
+
+def _whole(name, value, least, most=None, hint='') -> int:
+  if value != int(value) or value < least or (most is not None and value > most):
+    bounds = f'of at least {least}' if most is None else f'from {least} to {most}'
+    raise ValueError(f'{name} is {value}; it must be a whole number {bounds}{hint}.')
+  return int(value)
 
 
 @functools.partial(jax.jit, static_argnames='settings')
@@ -157,7 +168,8 @@ def _iterate(target, drafter, law, settings, row_keys, first, state: State) -> S
   else:
     num_accepted, emitted = jnp.zeros(batch, jnp.int32), law.draw(p[:, 0], verify_keys)[:, None]
 
-  length, status = _cut(emitted, num_accepted + 1, logits, target.eos_id, settings, state)
+  finite = jnp.isfinite(logits).all(-1) & jnp.isfinite(p).all(-1)  # [B, gamma + 1]
+  length, status = _cut(emitted, num_accepted + 1, finite, target.eos_id, settings, state)
   return State(
       history=_write_rows(history, emitted, state.position + 1),
       position=state.position + length,
@@ -167,16 +179,16 @@ def _iterate(target, drafter, law, settings, row_keys, first, state: State) -> S
       target_cache=target_cache, drafter_state=drafter_state)
 
 
-def _cut(emitted, length, logits, eos_id, settings, state: State):
+def _cut(emitted, length, finite, eos_id, settings, state: State):
   """How much of a block a row keeps, and how the row stands after it: int32 [B] each.
 
   A row ends with the first EOS of its block, with its budget, or before the first
-  position whose target logits are not finite, whichever is first.
+  position whose logits or law are not finite, whichever is first.
   """
   place = jnp.arange(emitted.shape[1])
   none = emitted.shape[1] + 1  # past any block
   first_place = lambda found: jnp.min(jnp.where(found, place, none), axis=1)
-  until_bad = first_place(~jnp.all(jnp.isfinite(logits), axis=-1))
+  until_bad = first_place(~finite)
   until_eos = first_place(emitted == eos_id) + 1
   budget = settings.max_decode_len - state.stats.emitted
 

@@ -17,7 +17,7 @@ class RepetitionPenalty:
   penalty: float
 
   def __post_init__(self):
-    if self.penalty <= 0:
+    if not 0 < self.penalty < float('inf'):
       raise ValueError(f'RepetitionPenalty.penalty is {self.penalty}; it must be positive.')
 
   def __call__(self, logits, context):
@@ -35,6 +35,10 @@ class MinimumLength:
   length: int
   eos_id: int = 1
 
+  def __post_init__(self):
+    if self.length < 0:
+      raise ValueError(f'MinimumLength.length is {self.length}; it must be 0 or more.')
+
   def __call__(self, logits, context):
     too_early = context.generated < self.length
     return logits.at[self.eos_id].set(jnp.where(too_early, -jnp.inf, logits[self.eos_id]))
@@ -47,7 +51,9 @@ class ForbiddenTokens:
   tokens: tuple[int, ...]
 
   def __post_init__(self):
-    object.__setattr__(self, 'tokens', tuple(self.tokens))
+    object.__setattr__(self, 'tokens', tuple(int(t) for t in self.tokens))
+    if not self.tokens or min(self.tokens) < 0:
+      raise ValueError(f'ForbiddenTokens.tokens is {self.tokens}; give at least one id, none negative.')
 
   def __call__(self, logits, context):
     del context

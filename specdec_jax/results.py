@@ -12,7 +12,7 @@ class Status(enum.IntEnum):
   RUNNING = 0
   EOS = 1
   LENGTH = 2  # max_decode_len reached
-  NON_FINITE = 3  # a model returned NaN or infinite logits; the text up to there stands
+  NON_FINITE = 3  # the target's logits or law hold NaN or infinity; the text up to there stands
 
 
 class Stats(struct.PyTreeNode):

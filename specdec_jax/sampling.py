@@ -22,10 +22,12 @@ class Sampling:
   top_p: float = 1.0
 
   def __post_init__(self):
-    if not 0 <= self.temperature < float('inf'):
-      raise ValueError(f'temperature is {self.temperature}; it must be 0 (greedy) or positive.')
+    if not (self.temperature == 0 or 1e-30 < self.temperature < float('inf')):
+      raise ValueError(f'temperature is {self.temperature}; it must be 0 (greedy) or positive '
+                       '(above 1e-30, the least that float32 can divide by).')
     if self.top_k < 0 or self.top_k != int(self.top_k):
       raise ValueError(f'top_k is {self.top_k}; it must be a whole number, 0 (keep all) or more.')
+    object.__setattr__(self, 'top_k', int(self.top_k))
     if not 0 < self.top_p <= 1:
       raise ValueError(f'top_p is {self.top_p}; it must be in (0, 1], 1 keeps all.')
 
@@ -34,15 +36,21 @@ class Sampling:
     return self.temperature == 0
 
   def probabilities(self, logits) -> jax.Array:
-    """Logits [..., V] -> the standardised law, float32 [..., V]. -inf logits get 0."""
-    logits = logits.astype(jnp.float32)
+    """Logits [..., V] -> the standardised law, float32 [..., V].
+
+    Logits of -inf get 0. Where NaN or infinity stands among the logits, or only
+    -inf, the whole law is NaN.
+    """
+    logits = jnp.asarray(logits, jnp.float32)
+    top = logits.max(-1, keepdims=True)
     if self.greedy:
-      return jax.nn.one_hot(jnp.argmax(logits, -1), logits.shape[-1], dtype=jnp.float32)
-    logits = logits / self.temperature
+      first = jax.nn.one_hot(jnp.argmax(logits, -1), logits.shape[-1], dtype=jnp.float32)
+      return jnp.where(jnp.isfinite(top), first, jnp.nan)
     if 0 < self.top_k < logits.shape[-1]:
       kth = jax.lax.top_k(logits, self.top_k)[0][..., -1:]
       logits = jnp.where(logits < kth, -jnp.inf, logits)
-    probs = jax.nn.softmax(logits, axis=-1)
+    # Relative to the maximum, so that a tiny temperature cannot overflow.
+    probs = jax.nn.softmax((logits - top) / self.temperature, axis=-1)
     if self.top_p < 1:
       probs = _nucleus(probs, self.top_p)
     return probs

@@ -1,5 +1,7 @@
 """The acceptance rule of speculative decoding [alg. 1]: arithmetic on p and q, nothing else."""
 
+import numbers
+
 import jax
 import jax.numpy as jnp
 
@@ -30,7 +32,13 @@ def verify(p, q, draft_tokens, key, lenience: float = 1.0, verification: str = '
   if verification != 'token':
     raise ValueError(f"verification is '{verification}'; the rule here is 'token'.")
   check_lenience(lenience)
-  gamma = q.shape[0]
+  p, q = jnp.asarray(p, jnp.float32), jnp.asarray(q, jnp.float32)
+  draft_tokens = jnp.asarray(draft_tokens)
+  gamma, num_tokens = q.shape
+  if gamma < 1 or p.shape != (gamma + 1, num_tokens) or draft_tokens.shape != (gamma,):
+    raise ValueError(
+        'verify takes p [gamma + 1, V], q [gamma, V] and draft_tokens [gamma], gamma at least 1; '
+        f'it got {list(p.shape)}, {list(q.shape)} and {list(draft_tokens.shape)}.')
   accept_key, next_key = jax.random.split(key)
   at = jnp.arange(gamma)
   u = jax.random.uniform(accept_key, (gamma,))
@@ -50,5 +58,5 @@ def residual(p, q):
 
 
 def check_lenience(lenience: float):
-  if isinstance(lenience, (int, float)) and not 0 <= lenience <= 1:
+  if isinstance(lenience, numbers.Real) and not 0 <= lenience <= 1:
     raise ValueError(f'lenience is {lenience}; it must be in [0, 1], and 1 is exact.')

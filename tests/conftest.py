@@ -11,7 +11,3 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 settings.register_profile('repeatable', derandomize=True, deadline=None, database=None)
 settings.load_profile('repeatable')
-
-
-def pytest_configure(config):
-  config.addinivalue_line('markers', 'long: long statistical checks, run with -m long')

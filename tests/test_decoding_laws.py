@@ -3,7 +3,6 @@
 The same check must reject an inexact setting and every broken rule.
 """
 
-
 import chisquare
 import jax
 import numpy as np
