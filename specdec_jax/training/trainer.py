@@ -70,6 +70,14 @@ def eval_step(params, batch, *, config):
   return token_losses(config, params, batch)
 
 
+@functools.partial(jax.jit, static_argnames=('config', 'init_optimizer'))
+def _initial_state(params, seed, *, config, init_optimizer) -> TrainState:
+  if params is None:
+    token = jnp.zeros((1, 1), jnp.int32)
+    params = T5(config).init(jax.random.key(seed), token, token)['params']
+  return TrainState(jnp.zeros((), jnp.int32), params, init_optimizer(params))
+
+
 def evaluate(config: T5Config, params, batches) -> float:
   """Validation loss in nats a token."""
   sums = [eval_step(params, b, config=config) for b in batches.once()]
@@ -94,14 +102,7 @@ def train(config: T5Config, train_batches, validation_batches, directory: str, *
       os.path.abspath(directory),
       options=ocp.CheckpointManagerOptions(max_to_keep=2, enable_async_checkpointing=False))
 
-  def init():
-    params = init_params
-    if params is None:
-      token = jnp.zeros((1, 1), jnp.int32)
-      params = T5(config).init(jax.random.key(seed), token, token)['params']
-    return TrainState(jnp.zeros((), jnp.int32), params, optimizer.init(params))
-
-  state = jax.jit(init)()
+  state = _initial_state(init_params, seed, config=config, init_optimizer=optimizer.init)
   if manager.latest_step() is not None:
     state = manager.restore(manager.latest_step(), args=ocp.args.StandardRestore(state))
     logging.info('Resumed at step %d.', int(state.step))

@@ -1,0 +1,46 @@
+"""Training pairs from parallel text and from predictions."""
+
+import gzip
+import json
+
+import pytest
+
+from specdec_jax.training.pairs import concatenate, read_pairs, read_predictions
+
+
+class Letters:
+  """A vocabulary of letters: 'a' is 10."""
+
+  eos_id = 1
+
+  def encode(self, text):
+    return [ord(c) - ord('a') + 10 for c in text]
+
+
+def test_reads_tab_separated_pairs(tmp_path):
+  path = tmp_path / 'pairs.tsv.gz'
+  with gzip.open(path, 'wt') as f:
+    f.write('ab\tc\tsource\nb\taa\n')
+  assert read_pairs(str(path), Letters()) == [([10, 11, 1], [12, 1]), ([11, 1], [10, 10, 1])]
+
+
+def test_names_the_line_without_a_tab(tmp_path):
+  path = tmp_path / 'pairs.tsv'
+  path.write_text('a\tb\nno tab\n')
+  with pytest.raises(ValueError, match='line 2: no tab'):
+    read_pairs(str(path), Letters())
+
+
+def test_distils_on_the_tokens_that_the_target_emitted(tmp_path):
+  path = tmp_path / 'predictions.jsonl'
+  lines = [{'input': 'a', 'tokens': [12, 1], 'status': 'EOS'},
+           {'input': 'b', 'tokens': [12, 12], 'status': 'LENGTH'}]
+  path.write_text('\n'.join(map(json.dumps, lines)) + '\n')
+  assert read_predictions(str(path), Letters()) == [([10, 1], [12, 1])]
+  path.write_text('{"text": 1}\n')
+  with pytest.raises(ValueError, match='line 1'):
+    read_predictions(str(path), Letters())
+
+
+def test_concatenates():
+  assert concatenate([[1], [2, 3]]) == [1, 2, 3]

@@ -1,0 +1,99 @@
+"""The training loop learns, resumes exactly, and stops at a loss that is not finite."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from specdec_jax.models.config import T5Config
+from specdec_jax.models.t5 import T5
+from specdec_jax.training import optimizer as optimizer_lib
+from specdec_jax.training import trainer
+from specdec_jax.training.batches import Batches
+
+CONFIG = T5Config(vocab_size=32, num_pieces=30, emb_dim=16, num_heads=2, head_dim=8, mlp_dim=32,
+                  num_encoder_layers=1, num_decoder_layers=1, dropout_rate=0.1)
+
+
+def copy_task(count=64):
+  rng = np.random.default_rng(0)
+  rows = [rng.integers(3, 30, rng.integers(2, 7)).tolist() + [1] for _ in range(count)]
+  return Batches([(r, r) for r in rows], tokens_per_batch=128, buckets=(8,))
+
+
+def train(directory, steps, total=None, **settings):
+  make = settings.pop('optimizer', None) or optax.adam(3e-3)
+  return trainer.train(CONFIG, copy_task(), copy_task(), str(directory), steps=steps, optimizer=make,
+                       eval_every=settings.pop('eval_every', 1000), checkpoint_every=5, log_every=2,
+                       **settings)
+
+
+def logged(directory, field):
+  with open(directory / 'log.jsonl') as f:
+    return [record[field] for record in map(json.loads, f) if field in record]
+
+
+def test_loss_falls(tmp_path):
+  train(tmp_path, 60, eval_every=20)
+  losses = logged(tmp_path, 'validation_loss')
+  assert losses[-1] < losses[0] - 0.1
+
+
+def test_a_stopped_run_goes_on_as_if_it_had_not(tmp_path):
+  adam = optax.adam(3e-3)
+  whole = train(tmp_path / 'whole', 10, optimizer=adam)
+  train(tmp_path / 'stopped', 5, optimizer=adam)
+  resumed = train(tmp_path / 'stopped', 10, optimizer=adam)
+  jax.tree.map(np.testing.assert_array_equal, whole, resumed)
+
+
+def test_starts_from_given_weights(tmp_path):
+  given = train(tmp_path / 'first', 5)
+  again = train(tmp_path / 'second', 0, init_params=given)
+  jax.tree.map(np.testing.assert_array_equal, given, again)
+
+
+def test_a_loss_that_is_not_finite_stops_the_run(tmp_path):
+  bad = optax.chain(optax.adam(1e-3), optax.scale(float('inf')))
+  with pytest.raises(FloatingPointError, match='lower schedule.peak'):
+    train(tmp_path, 4, optimizer=bad)
+
+
+def test_token_losses_are_cross_entropy_over_real_tokens():
+  batch = next(copy_task().from_step(0))
+  token = jnp.zeros((1, 1), jnp.int32)
+  params = T5(CONFIG).init(jax.random.key(0), token, token)['params']
+  total, count = trainer.token_losses(CONFIG, params, batch)
+  targets = batch['targets']
+  inputs = np.concatenate([np.zeros((len(targets), 1), int), targets[:, :-1]], 1)
+  logits = np.array(T5(CONFIG).apply({'params': params}, batch['encoder_tokens'], inputs))
+  logits = logits[..., :30].astype(np.float64)
+  log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+  expected = -np.take_along_axis(log_probs, np.maximum(targets, 1)[..., None], -1)[..., 0]
+  np.testing.assert_allclose(total, expected[targets > 0].sum(), rtol=1e-5)
+  assert count == (targets > 0).sum()
+  smoothed, _ = trainer.token_losses(CONFIG, params, batch, label_smoothing=0.3)
+  uniform = -log_probs.mean(-1)[targets > 0].sum()
+  np.testing.assert_allclose(smoothed, 0.7 * total + 0.3 * uniform, rtol=1e-5)
+
+
+def test_schedule_warms_up_holds_and_decays():
+  at = optimizer_lib.schedule(100, peak=1.0, warmup_steps=10, decay_steps=20)
+  np.testing.assert_allclose([at(s) for s in (0, 5, 10, 50, 80, 90, 100)],
+                             [0, 0.5, 1, 1, 1, 0.5, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize('make', [optimizer_lib.adamw, optimizer_lib.adafactor])
+def test_optimizers_descend(make):
+  params = {'kernel': jnp.ones((4, 4))}
+  optimizer = optimizer_lib.optimizer(20, make=make)
+  state = optimizer.init(params)
+  loss = lambda p: jnp.sum(p['kernel'] ** 2)
+  before = loss(params)
+  for _ in range(20):
+    updates, state = optimizer.update(jax.grad(loss)(params), state, params)
+    params = optax.apply_updates(params, updates)
+  assert loss(params) < before
