@@ -9,16 +9,23 @@ from specdec_jax import logits_processors
 from specdec_jax.checkpoints.directory import load_model
 from specdec_jax.data import examples
 from specdec_jax.data import tasks
+from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.drafters.model import ModelDrafter
+from specdec_jax.models.config import T5Config
 from specdec_jax.runs import compare
 from specdec_jax.runs import decode
 from specdec_jax.runs import launch
+from specdec_jax.runs import train
 from specdec_jax.sampling import Sampling
+from specdec_jax.training import optimizer
+from specdec_jax.training import pairs
 
 for _configurable in (
-    launch.main, decode.decode, compare.compare,
+    launch.main, decode.decode, compare.compare, train.train,
     load_model, examples.read_examples, tasks.task_examples,
-    Sampling, ModelDrafter,
+    Sampling, ModelDrafter, T5Config, Vocabulary,
+    pairs.read_pairs, pairs.read_predictions,
+    optimizer.optimizer, optimizer.schedule, optimizer.adamw, optimizer.adafactor,
     logits_processors.RepetitionPenalty, logits_processors.MinimumLength,
     logits_processors.ForbiddenTokens):
   gin.external_configurable(_configurable)

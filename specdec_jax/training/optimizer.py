@@ -1,10 +1,8 @@
 """Optimisers and the learning-rate schedule, in optax."""
 
-import gin
 import optax
 
 
-@gin.configurable
 def schedule(steps: int, peak: float = 1e-2, warmup_steps: int = 500, decay_steps: int = 0):
   """Linear warm-up, constant, then linear to zero over the last decay_steps."""
   return optax.join_schedules(
@@ -14,7 +12,6 @@ def schedule(steps: int, peak: float = 1e-2, warmup_steps: int = 500, decay_step
       [warmup_steps, steps - decay_steps])
 
 
-@gin.configurable
 def adamw(learning_rate, b1: float = 0.9, b2: float = 0.98, weight_decay: float = 0.0,
           scale_by_param_rms: bool = True):
   """AdamW; each update scaled by the parameter's own RMS, as Adafactor does, where asked."""
@@ -25,13 +22,11 @@ def adamw(learning_rate, b1: float = 0.9, b2: float = 0.98, weight_decay: float 
       optax.scale_by_learning_rate(learning_rate))
 
 
-@gin.configurable
 def adafactor(learning_rate, **settings):
   """Adafactor as T5 uses it (no momentum, updates relative to the parameter's scale)."""
   return optax.adafactor(learning_rate, multiply_by_parameter_scale=True, momentum=None, **settings)
 
 
-@gin.configurable
-def optimizer(steps: int, make=adamw, max_grad_norm: float = 1.0):
+def optimizer(steps: int, make=adamw, schedule=schedule, max_grad_norm: float = 1.0):
   """Gradient clipping by global norm, then `make` (adamw or adafactor) on the schedule."""
   return optax.chain(optax.clip_by_global_norm(max_grad_norm), make(schedule(steps)))

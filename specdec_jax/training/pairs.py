@@ -1,27 +1,23 @@
 """Token pairs to train on: from parallel text, or from what a target said."""
 
 from collections.abc import Sequence
-import gzip
 import json
 
+from specdec_jax.data.examples import Field, read_examples
 from specdec_jax.data.vocabulary import Vocabulary
 
 Pair = tuple[list[int], list[int]]
 
 
-def read_pairs(path: str, vocabulary: Vocabulary) -> list[Pair]:
-  """Source and target ids, both ending in EOS, of a tab-separated file (.gz too).
+def read_pairs(path: str, vocabulary: Vocabulary, text_field: Field | None = None,
+               reference_field: Field = 1) -> list[Pair]:
+  """Source and target ids, both ending in EOS, of a file that `data.examples` reads.
 
-  Further columns are left alone. ValueError names the line that has no tab.
+  By default the first two columns of a TSV file; for JSON lines name the fields.
   """
   eos = [vocabulary.eos_id]
-  pairs = []
-  for number, line in enumerate(_lines(path), 1):
-    columns = line.split('\t')
-    if len(columns) < 2:
-      raise ValueError(f'{path}, line {number}: no tab; a line is SOURCE<TAB>TARGET.')
-    pairs.append((vocabulary.encode(columns[0]) + eos, vocabulary.encode(columns[1]) + eos))
-  return pairs
+  return [(vocabulary.encode(e.text) + eos, vocabulary.encode(e.reference) + eos)
+          for e in read_examples(path, text_field, reference_field)]
 
 
 def read_predictions(path: str, vocabulary: Vocabulary) -> list[Pair]:
@@ -31,7 +27,9 @@ def read_predictions(path: str, vocabulary: Vocabulary) -> list[Pair]:
   Rows that did not end in EOS are left out, so that no cut-off text is learnt.
   """
   pairs = []
-  for number, line in enumerate(_lines(path), 1):
+  with open(path, encoding='utf-8') as f:
+    lines = f.readlines()
+  for number, line in enumerate(lines, 1):
     try:
       record = json.loads(line)
       source, tokens, status = record['input'], record['tokens'], record['status']
@@ -45,9 +43,3 @@ def read_predictions(path: str, vocabulary: Vocabulary) -> list[Pair]:
 def concatenate(sources: Sequence[list[Pair]]) -> list[Pair]:
   """One training set out of several."""
   return [pair for source in sources for pair in source]
-
-
-def _lines(path: str):
-  with (gzip.open if path.endswith('.gz') else open)(path, 'rt', encoding='utf-8') as f:
-    for line in f:
-      yield line.rstrip('\n')

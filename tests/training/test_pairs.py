@@ -24,10 +24,10 @@ def test_reads_tab_separated_pairs(tmp_path):
   assert read_pairs(str(path), Letters()) == [([10, 11, 1], [12, 1]), ([11, 1], [10, 10, 1])]
 
 
-def test_names_the_line_without_a_tab(tmp_path):
+def test_names_the_line_without_a_second_column(tmp_path):
   path = tmp_path / 'pairs.tsv'
   path.write_text('a\tb\nno tab\n')
-  with pytest.raises(ValueError, match='line 2: no tab'):
+  with pytest.raises(ValueError, match='line 2: no column 1 for reference'):
     read_pairs(str(path), Letters())
 
 
