@@ -76,6 +76,9 @@ def speculative_decode(target, drafter, tokens, *, gamma: int = 7, sampling: Sam
   """
   gamma = _whole('gamma', gamma, 1, hint=' (autoregressive_decode decodes without a draft)')
   check_lenience(lenience)
+  if sampling.greedy and lenience < 1:
+    raise ValueError(f'lenience is {lenience}, but at temperature 0 it would change nothing: p and q are '
+                     'one-hot, and the ratio of their entries is 0 or 1. Leave it at 1.')
   drafter.check(target)
   settings = Settings(gamma=gamma, max_decode_len=max_decode_len, sampling=sampling, lenience=lenience,
                       verification=verification, processors=tuple(logits_processors))
