@@ -10,14 +10,15 @@ from etils import epath
 from flax import traverse_util
 import jax.numpy as jnp
 
+from specdec_jax import paths
 from specdec_jax.checkpoints import storage as storage_lib
+from specdec_jax.checkpoints.locations import absolute, is_remote
 from specdec_jax.checkpoints.parameters import CheckpointError, check_parameters
 from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.model import Model
 from specdec_jax.models.config import T5Config
 
 CONFIG, VOCABULARY, WEIGHTS = 'config.json', 'spiece.model', 'weights'
-_EMBEDDED = epath.Path(__file__).parent.parent / 'embedded'
 
 
 def load_model(path: str | os.PathLike, dtype: str | None = None) -> Model:
@@ -33,8 +34,9 @@ def load_model(path: str | os.PathLike, dtype: str | None = None) -> Model:
 
   Raises:
     CheckpointError: no model there, or it is truncated, or does not fit its configuration.
+    FileNotFoundError: no shipped model of that name.
   """
-  directory = resolve(path)
+  directory = absolute(paths.resolve(path))
   config, _ = read_config(directory)
   if dtype is not None:
     config = dataclasses.replace(config, dtype=dtype)
@@ -78,9 +80,7 @@ def read_config(directory) -> tuple[T5Config, str]:
   """The T5Config and the storage of a model directory."""
   directory = epath.Path(directory)
   if not directory.is_dir():
-    shipped = sorted(str(c.parent.relative_to(_EMBEDDED)) for c in _EMBEDDED.glob(f'*/*/{CONFIG}'))
-    raise CheckpointError(f"No model directory at '{directory}'. Shipped with the package: "
-                          + (', '.join(f'embedded:{name}' for name in shipped) or 'none') + '.')
+    raise CheckpointError(f"No model directory at '{directory}'.")
   if not (directory / CONFIG).exists():
     raise CheckpointError(
         f"'{directory}' is not a model directory (it has no {CONFIG}); "
@@ -116,19 +116,6 @@ def read_vocabulary(path) -> Vocabulary | None:
       raise CheckpointError(f"'{path}' is not a SentencePiece model.") from e
 
 
-def resolve(path: str | os.PathLike) -> epath.Path:
-  """'embedded:NAME' -> the directory inside the package; other paths made absolute."""
-  name = os.fspath(path)
-  if name.startswith('embedded:'):
-    return _EMBEDDED / name.removeprefix('embedded:')
-  return epath.Path(name if is_remote(name) else os.path.abspath(os.path.expanduser(name)))
-
-
-def is_remote(path: str | os.PathLike) -> bool:
-  """Whether a path is an address such as gs://bucket/folder."""
-  return '://' in os.fspath(path)
-
-
 @contextlib.contextmanager
 def new_directory(path: str | os.PathLike, overwrite: bool = False):
   """Yields a directory to fill, which takes the name `path` when all went well.
@@ -136,7 +123,7 @@ def new_directory(path: str | os.PathLike, overwrite: bool = False):
   On gs:// there is no atomic rename: the directory is filled in place and
   counts as complete once it has config.json, which is written last.
   """
-  target = resolve(path)
+  target = absolute(path)
   if target.exists() and not overwrite:
     raise CheckpointError(f"'{target}' exists already; name another directory or remove it.")
   remote = is_remote(target)

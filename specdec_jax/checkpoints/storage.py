@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import contextlib
 import json
 import logging
+import math
 
 from etils import epath
 import numpy as np
@@ -49,6 +50,11 @@ def dtype_of(name: str) -> np.dtype:
   """The NumPy dtype of 'float32', 'bfloat16', ..."""
   import ml_dtypes
   return np.dtype(ml_dtypes.bfloat16 if name == 'bfloat16' else name)
+
+
+def num_bytes(shape: tuple[int, ...], dtype: str) -> int:
+  """Bytes of an array."""
+  return math.prod(shape) * dtype_of(dtype).itemsize
 
 
 class Writer:

@@ -1,0 +1,63 @@
+"""Brings a T5X or Hugging Face checkpoint into this project's model directory.
+
+  python scripts/import_checkpoint.py --format=t5x --input=gs://BUCKET/checkpoint_1000000 \\
+      --output=models/my_t5 --vocabulary=spiece.model --dtype=bfloat16
+
+Required: --format, --input, --output. Memory stays bounded whatever the model's
+size; see docs/checkpoints.md.
+"""
+
+import os
+import sys
+
+os.environ.setdefault('JAX_PLATFORMS', 'cpu')  # an import needs no accelerator
+
+from absl import app
+from absl import flags
+import tqdm
+
+from specdec_jax.checkpoints import formats
+from specdec_jax.checkpoints import importer
+from specdec_jax.checkpoints import storage
+
+_FORMAT = flags.DEFINE_enum('format', None, formats.FORMATS, 'What wrote the checkpoint.')
+_INPUT = flags.DEFINE_string('input', None, 'Directory of the checkpoint, local or gs://.')
+_OUTPUT = flags.DEFINE_string('output', None, 'Model directory to write; must not exist.')
+_VOCABULARY = flags.DEFINE_string(
+    'vocabulary', None, "SentencePiece file; default: the checkpoint's own spiece.model, if any.")
+_GIN_FILE = flags.DEFINE_string(
+    'gin_file', None, 'Sets fields of T5Config, such as gin/models/t5_1_1_xxl.gin.')
+_DTYPE = flags.DEFINE_enum(
+    'dtype', None, storage.STORAGES,
+    "How matrices are stored (bfloat16: computed in, too); default: as in the checkpoint.")
+_EXTRA_IDS = flags.DEFINE_integer(
+    'extra_ids', None, "Sentinels beyond the SentencePiece file's pieces; default: T5's 100, "
+    "mT5's 100 and UMT5's 300 for their own files, else 0.", lower_bound=0)
+
+
+def main(argv):
+  if argv[1:]:
+    raise app.UsageError(f"unexpected argument '{argv[1]}'.")
+  bar = tqdm.tqdm(total=0, unit='B', unit_scale=True, desc='import', disable=None)
+
+  def progress(done, total):
+    bar.total = total
+    bar.update(done - bar.n)
+
+  try:
+    config = importer.import_checkpoint(
+        _INPUT.value, _OUTPUT.value, _FORMAT.value, vocabulary=_VOCABULARY.value,
+        gin_file=_GIN_FILE.value, storage=_DTYPE.value, extra_ids=_EXTRA_IDS.value,
+        progress=progress)
+  except (ValueError, OSError, ImportError) as e:
+    bar.close()
+    print(f'import_checkpoint: error: {e}', file=sys.stderr)
+    return 1
+  bar.close()
+  print(f'{_OUTPUT.value}: {config}')
+  return 0
+
+
+if __name__ == '__main__':
+  flags.mark_flags_as_required(['format', 'input', 'output'])
+  app.run(main)

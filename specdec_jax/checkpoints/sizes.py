@@ -1,0 +1,78 @@
+"""The configuration of a T5X checkpoint, which carries none: from shapes or a gin file."""
+
+import os
+import re
+
+from specdec_jax.checkpoints.parameters import CheckpointError
+from specdec_jax.checkpoints.readers import Leaf
+from specdec_jax.checkpoints.storage import first_line
+from specdec_jax.models.config import T5Config
+
+
+def config_from_leaves(leaves: dict[str, Leaf], source: str) -> T5Config:
+  """Reads the sizes off the shapes of a T5X tree (not scanned).
+
+  The rest is T5 v1.1 (gated GELU), or v1.0 (ReLU, tied logits) where the tree
+  has `wi` and no `logits_dense`. Tied logits are scaled, as in T5X. The number
+  of heads comes from the relative bias [heads, buckets]: the kernels are 2-D
+  and only tell heads times head_dim.
+
+  Raises:
+    CheckpointError: the tree lacks a parameter that the sizes are read from.
+  """
+  def find(pattern):
+    for path, leaf in leaves.items():
+      if re.fullmatch(pattern, path):
+        if len(leaf.shape) != 2:
+          raise CheckpointError(f"'{path}' in {source} has shape {list(leaf.shape)}, not two "
+                                'dimensions as in T5X; the configuration cannot be read off it.')
+        return leaf.shape
+    raise CheckpointError(f"{source} has no parameter like '{pattern}'; "
+                          'it is not a T5 encoder-decoder in T5X\'s layout.')
+
+  def depth(stack):
+    found = {int(m[1]) for m in (re.match(rf'{stack}/layers_(\d+)/', p) for p in leaves) if m}
+    return max(found, default=-1) + 1
+
+  vocab_size, emb_dim = find('token_embedder/embedding')
+  heads, buckets = find(r'(?:encoder|decoder)/(?:layers_\d+/)?relpos_bias/rel_embedding')
+  inner = find(r'decoder/layers_\d+/self_attention/query/kernel')[1]
+  mlp_dim = find(r'decoder/layers_\d+/mlp/wi(?:_0)?/kernel')[1]
+  if inner % heads:
+    raise CheckpointError(f'In {source} the relative bias has {heads} heads, which does not '
+                          f'divide the query kernels\' {inner} columns.')
+  gated = any(path.endswith('/wi_0/kernel') for path in leaves)
+  return T5Config(
+      vocab_size=vocab_size, emb_dim=emb_dim, num_heads=heads, head_dim=inner // heads,
+      mlp_dim=mlp_dim, num_encoder_layers=depth('encoder'), num_decoder_layers=depth('decoder'),
+      mlp_activations=('gelu', 'linear') if gated else ('relu',),
+      logits_via_embedding='decoder/logits_dense/kernel' not in leaves,
+      relative_bias_per_layer=any(re.match(r'decoder/layers_\d+/relpos_bias/', p) for p in leaves),
+      num_buckets=buckets)
+
+
+def fields_from_gin(gin_file: str | os.PathLike) -> dict:
+  """What a gin file such as gin/models/t5_1_1_xxl.gin sets of T5Config, {field: value}.
+
+  Other settings of the file are passed over. Clears gin's configuration.
+  """
+  import gin
+  from specdec_jax.paths import gin_search_paths
+  try:
+    gin.get_configurable('T5Config')
+  except ValueError:
+    gin.external_configurable(T5Config)
+  for path in gin_search_paths():
+    gin.add_config_file_search_path(str(path))
+  gin.clear_config()
+  try:
+    gin.parse_config_file(os.fspath(gin_file), skip_unknown=True)
+    fields = dict(gin.get_bindings('T5Config'))
+  except (OSError, ValueError, SyntaxError, ImportError) as e:
+    raise CheckpointError(f"gin file '{gin_file}': {first_line(e)}") from e
+  finally:
+    gin.clear_config()
+  if not fields:
+    raise CheckpointError(f"gin file '{gin_file}' sets nothing of T5Config; "
+                          'see gin/models for examples.')
+  return fields
