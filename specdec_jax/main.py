@@ -5,6 +5,7 @@
 """
 
 from collections.abc import Sequence
+import logging
 import sys
 import traceback
 
@@ -57,6 +58,7 @@ def _run(argv):
   import gin
   from specdec_jax.runs import configurables  # pylint: disable=unused-import
   from specdec_jax.runs import gin_config
+  logging.getLogger('jax._src.xla_bridge').setLevel(logging.WARNING)  # backends that aren't there
   bindings = list(_GIN_BINDINGS.value)
   if _OUTPUT_DIR.value is not None:
     bindings.append(f'OUTPUT_DIR = {_OUTPUT_DIR.value!r}')
@@ -77,8 +79,15 @@ def user_message(error: Exception) -> str | None:
   return None
 
 
+def _parse_flags(argv):
+  try:
+    return flags.FLAGS(rewrite_gin_flags(argv))
+  except flags.Error as e:
+    sys.exit(f'specdec_jax: error: {e}')
+
+
 def run():
-  app.run(main, flags_parser=lambda argv: flags.FLAGS(rewrite_gin_flags(argv)))
+  app.run(main, flags_parser=_parse_flags)
 
 
 if __name__ == '__main__':

@@ -10,6 +10,7 @@ import difflib
 import inspect
 import re
 
+from etils import epath
 import gin
 
 from specdec_jax.paths import gin_search_paths
@@ -20,6 +21,11 @@ _registry = lambda: gin.config._REGISTRY
 
 _MACRO, _CONSTANT = 'gin.macro', 'gin.constant'
 _searched = set()
+
+# gin's second reader takes folders for Python packages and fails on those that are none.
+del gin.config._FILE_READERS[1:]
+gin.config.register_file_reader(lambda path: epath.Path(path).open(),
+                                lambda path: '://' in path and epath.Path(path).exists())
 
 
 class ConfigError(ValueError):
@@ -54,9 +60,8 @@ def check(root: str = 'main') -> None:
             for parameter in parameters if (*key, parameter) not in used]
   if unused:
     known = sorted({_name(*key) for key in used})
-    raise ConfigError(
-        f'set, but not used by this run: {", ".join(sorted(unused))}; remove '
-        f'{"it" if len(unused) == 1 else "them"}' + _suggestion(unused[0], known))
+    raise ConfigError(f'set, but not used by this run: {", ".join(sorted(unused))}; remove '
+                      + ('it' + _suggestion(unused[0], known) if len(unused) == 1 else 'them.'))
 
 
 def flat() -> dict[str, str]:
@@ -69,9 +74,11 @@ def _parse(call, binding=None):
   try:
     call()
   except SyntaxError as e:
-    where = f'--gin.{binding}' if binding else f'{e.filename}, line {e.lineno}'
-    raise ConfigError(f'{where}: {e.msg}; strings need quotes: '
-                      '--gin.TARGET="\'DIR\'".') from None
+    if binding:
+      name, value = binding.split(' = ', 1)
+      raise ConfigError(f"--gin.{name}={value}: not a gin value; a text needs quotes that the shell "
+                        f'leaves: --gin.{name}="\'{value}\'".') from None
+    raise ConfigError(f'{e.filename}, line {e.lineno}: not gin ({e.msg.splitlines()[0]}).') from None
   except (ValueError, RuntimeError, OSError, ImportError) as e:
     raise ConfigError(_explain(str(e), binding)) from None
 
@@ -86,7 +93,7 @@ def _explain(message: str, binding: str | None) -> str:
     first += f' (in {place[1]}, line {place[2]})'
   unknown = re.search(r"[Nn]o configurable matching(?: reference)? '@?([^'()]+)", message)
   if unknown:
-    selectors = [s.split('.')[-1] for s in _registry()]
+    selectors = [selector.split('.')[-1] for selector, _ in _registry().items()]
     return first + _suggestion(unknown[1].split('/')[-1], selectors)
   parameter = re.search(r"Configurable '([^']+)' doesn't have a parameter named '([^']+)'", message)
   if parameter:

@@ -26,8 +26,10 @@ def main(run: Callable = gin.REQUIRED, output_dir: str = gin.REQUIRED,
   output.claim(output_dir, gin_config.flat())
   output.write(output_dir, 'config.gin', gin.config_str())
   output.write_json(output_dir, 'environment.json', output.environment())
-  run(output_dir)
-  output.write(output_dir, 'operative_config.gin', gin.operative_config_str())
+  try:
+    run(output_dir)
+  finally:
+    output.write(output_dir, 'operative_config.gin', gin.operative_config_str())
 
 
 def keep_compilations(directory: str | None) -> None:

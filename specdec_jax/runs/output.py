@@ -12,6 +12,7 @@ import jax
 PACKAGES = ('jax', 'jaxlib', 'libtpu', 'flax', 'optax', 'orbax-checkpoint', 'numpy', 'gin-config',
             'sentencepiece', 'seqio', 'tensorflow', 't5x')
 _RUN = 'run.json'
+_RECORDS = {_RUN, 'config.gin', 'environment.json', 'operative_config.gin'}
 
 
 class RunFailed(Exception):
@@ -35,8 +36,9 @@ def claim(directory: str, bindings: dict[str, str]) -> None:
   ours = {k: v for k, v in bindings.items() if k != 'OUTPUT_DIR' and not k.startswith('main.')}
   ours['run'] = bindings.get('main.run', 'None')
   os.makedirs(directory, exist_ok=True)
-  if not os.path.exists(os.path.join(directory, _RUN)):
-    if os.listdir(directory):
+  found = {f.name for f in os.scandir(directory) if f.is_dir() or f.stat().st_size}
+  if _RUN not in found or found <= _RECORDS:  # no results yet: a start that failed keeps no one out
+    if not found <= _RECORDS:
       raise ValueError(f"output_dir '{directory}' holds files of something else; "
                        'name a new or empty directory with --output_dir=DIR.')
     write_json(directory, _RUN, {'bindings': ours})

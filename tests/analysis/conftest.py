@@ -1,0 +1,1 @@
+from tiny_pair import draft, target, vocabulary  # pylint: disable=unused-import

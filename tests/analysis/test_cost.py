@@ -1,0 +1,41 @@
+import pytest
+
+from specdec_jax.analysis import cost as cost_lib
+from specdec_jax.analysis import operations
+from specdec_jax.analysis import theory
+from specdec_jax.drafters.model import ModelDrafter
+from specdec_jax.sampling import Sampling
+
+
+def test_every_part_is_timed(target, draft):
+  tokens = target.encode(['the file cannot be opened', 'new media'])
+  costs = cost_lib.measure(target, ModelDrafter(draft), tokens, (2, 3), Sampling(temperature=0.0),
+                           max_decode_len=12, rounds=2, seconds=0.01)
+  assert set(costs) == {2, 3}
+  for gamma, cost in costs.items():
+    parts = (cost.draft_step, cost.target_step, cost.verify_pass, cost.target_encoder,
+             cost.draft_encoder)
+    assert cost.gamma == gamma and min(parts) > 0 and max(parts) < 10
+
+
+def test_ratios_and_the_time_of_a_decode():
+  cost = cost_lib.Cost(gamma=4, draft_step=0.1, target_step=2.0, verify_pass=2.8,
+                       target_encoder=5.0, draft_encoder=1.0)
+  assert cost.c == pytest.approx(0.05) and cost.verify_cost == pytest.approx(1.4)
+  assert cost.decode_seconds(10) == pytest.approx(5 + 1 + 10 * (0.4 + 2.8))
+  # thm 3.8 with the slope is thm 3.8 with the verify cost, at the gamma that was measured.
+  assert theory.walltime_improvement(0.7, 4, cost.slope) == pytest.approx(
+      theory.walltime_improvement(0.7, 4, cost.c, cost.verify_cost))
+
+
+def test_operations_count_every_kernel_a_token_uses(target, draft):
+  def expected(model):
+    cfg = model.config
+    attention = 4 + 2  # self-attention's four kernels, the query and output of cross-attention
+    layer = (attention * cfg.emb_dim * cfg.attention_dim + 3 * cfg.emb_dim * cfg.mlp_dim)
+    return cfg.num_decoder_layers * layer + cfg.emb_dim * cfg.vocab_size
+
+  assert operations.operations_per_token(target) == expected(target)
+  ratio = operations.operations_ratio(target, ModelDrafter(draft))
+  assert ratio == pytest.approx(expected(draft) / expected(target))
+  assert operations.operations_ratio(target, object()) == 0.0

@@ -1,0 +1,98 @@
+"""The command line: flags, mistakes in one line, and a whole run in its own process."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+from absl import flags
+import pytest
+
+from specdec_jax import main as main_lib
+from specdec_jax.runs import configurables  # pylint: disable=unused-import
+from specdec_jax.runs import gin_config
+from tiny_pair import draft, files, target, vocabulary  # pylint: disable=unused-import
+
+ROOT = pathlib.Path(__file__).parent.parent
+
+
+def test_gin_flags_are_rewritten():
+  assert main_lib.rewrite_gin_flags(
+      ['prog', '--gin_file=a.gin', "--gin.TARGET='x=y'", '--gin.decode.gamma=3']) == [
+          'prog', '--gin_file=a.gin', "--gin_bindings=TARGET = 'x=y'", '--gin_bindings=decode.gamma = 3']
+  with pytest.raises(flags.Error, match="'--gin.TARGET' has no value"):
+    main_lib.rewrite_gin_flags(['prog', '--gin.TARGET'])
+
+
+DECODE = 'configs/demo/decode.gin'
+OUT = "OUTPUT_DIR = 'unused'"
+
+
+@pytest.mark.parametrize('files, bindings, words', [
+    (['configs/nothing.gin'], [], 'configs/nothing.gin'),
+    ([DECODE], [], r'OUTPUT_DIR is required .*--output_dir=DIR'),
+    (['gin/runs/decode.gin'], [OUT], 'TARGET is required .*EXAMPLES is required'),
+    ([DECODE], [OUT, 'decode.gama = 3'], "no.*|doesn't have a parameter named 'gama'.*gamma"),
+    ([DECODE], [OUT, 'decod.gamma = 3'], "'decod'; did you mean 'decode'"),
+    ([DECODE], [OUT, 'decode.drafter = @ModelDraft()'], "did you mean 'ModelDrafter'"),
+    ([DECODE], [OUT, "TARGTE = 'x'"], "not used by this run: TARGTE; .*'TARGET'"),
+    ([DECODE], [OUT, 'TARGET = x'], 'TARGET=x: not a gin value; a text needs quotes'),
+    ([DECODE], [OUT, 'compare.gammas = (3,)'], r'not used by this run: compare\.gammas'),
+    ([DECODE], [OUT, 'Sampling.temperature = 0.5'], r'not used by this run: Sampling\.temperature'),
+    ([DECODE, 'gin/drafters/none.gin'], [OUT], r'not used by this run: .*ModelDrafter\.draft'),
+    ([DECODE], [OUT, 'decode.seed = %SEED'], 'SEED is required'),
+    ([], ["TARGET = 'x'"], 'main.run is required'),
+])
+def test_mistakes_are_one_line(files, bindings, words):
+  with pytest.raises(gin_config.ConfigError, match=words) as caught:
+    gin_config.parse(files, bindings)
+  assert '\n' not in str(caught.value)
+
+
+def test_every_configuration_parses():
+  """With TARGET, DRAFT and OUTPUT_DIR given where it asks for them; and its header says how."""
+  paths = sorted((ROOT / 'configs').rglob('*.gin'))
+  assert len(paths) >= 5
+  for path in paths:
+    relative = str(path.relative_to(ROOT))
+    try:
+      gin_config.parse([relative])
+    except gin_config.ConfigError as e:
+      asked = [n for n in ('TARGET', 'DRAFT', 'OUTPUT_DIR') if f'{n} is required' in str(e)]
+      assert asked, e
+      gin_config.parse([relative], [f"{name} = 'x'" for name in asked])
+    assert f'--gin_file={relative}' in path.read_text()
+
+
+def test_faults_of_the_program_keep_their_traceback():
+  assert main_lib.user_message(TypeError('a bug')) is None
+  assert main_lib.user_message(ValueError('gamma is 0.\n  In call to configurable x')) == 'gamma is 0.'
+
+
+def run(*args, cwd):
+  environment = {**os.environ, 'JAX_PLATFORMS': 'cpu', 'PYTHONPATH': str(ROOT)}
+  return subprocess.run([sys.executable, '-m', 'specdec_jax.main', *args], cwd=cwd, env=environment,
+                        capture_output=True, text=True, timeout=300)
+
+
+def test_a_run_from_another_directory(files, tmp_path):
+  pair = [f"--gin.TARGET='{files}/target'", f"--gin.DRAFT='{files}/draft'",
+          f"--gin.INPUTS='{files}/inputs.jsonl'"]
+  settings = [f'--gin_file={DECODE}', *pair, '--gin.decode.max_decode_len=12',
+              f"--gin.main.compilation_cache_dir='{tmp_path}/cache'", '--output_dir=out']
+  done = run(*settings, cwd=tmp_path)
+  assert done.returncode == 0, done.stderr
+  lines = [json.loads(line) for line in open(tmp_path / 'out' / 'predictions.jsonl')]
+  assert [line['id'] for line in lines] == [f'a{i}' for i in range(12)]
+  assert os.listdir(tmp_path / 'cache')
+  for name in ('config.gin', 'operative_config.gin', 'environment.json', 'summary.json'):
+    assert (tmp_path / 'out' / name).stat().st_size
+  environment = json.loads((tmp_path / 'out' / 'environment.json').read_text())
+  assert environment['device']['platform'] == 'cpu' and 'jax' in environment['packages']
+  assert 'tokens/s' in done.stderr
+
+  refused = run(*settings, '--gin.decode.seed=1', cwd=tmp_path)
+  assert refused.returncode == 1
+  assert 'decode.seed is not set there and 1 here' in refused.stderr
+  assert 'Traceback' not in refused.stderr
