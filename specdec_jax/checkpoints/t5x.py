@@ -136,11 +136,12 @@ def _native_spec(directory: epath.Path, spec: dict) -> dict:
 
 
 def _array_spec(directory: epath.Path, folder: str, driver: str, ocdbt: bool) -> dict:
-  base = kvstore(directory)
+  """A chunk that is not there is an error, not zeros: no weights are all zero."""
+  store = kvstore(directory)
   folder = folder.rstrip('/') + '/'
-  if ocdbt:
-    return {'driver': driver, 'kvstore': {'driver': 'ocdbt', 'base': base, 'path': folder}}
-  return {'driver': driver, 'kvstore': {**base, 'path': base['path'] + folder}}
+  store = ({'driver': 'ocdbt', 'base': store, 'path': folder} if ocdbt else
+           {**store, 'path': store['path'] + folder})
+  return {'driver': driver, 'kvstore': store, 'fill_missing_data_reads': False}
 
 
 def _read_json(path: epath.Path) -> dict:

@@ -123,7 +123,8 @@ def one_line_error(call):
 def test_wrong_directories(tmp_path):
   load = directory_lib.load_model
   assert 'No model directory' in one_line_error(lambda: load(tmp_path / 'none'))
-  assert 'nosuch' in one_line_error(lambda: load('embedded:nosuch/model'))
+  with pytest.raises(FileNotFoundError, match='embedded:nosuch/model'):
+    load('embedded:nosuch/model')
   assert 'import_checkpoint' in one_line_error(lambda: load(tmp_path))
   (tmp_path / 'config.json').write_text('{"model_type": "t5"}')
   assert 'huggingface' in one_line_error(lambda: load(tmp_path))
