@@ -61,6 +61,7 @@ setuptools.setup(
         'numpy',
         'optax',
         'orbax-checkpoint',
+        'sacrebleu',
         'safetensors',
         'sentencepiece',
         'seqio',
@@ -73,8 +74,8 @@ setuptools.setup(
         't5x': ['t5x @ git+https://github.com/google-research/t5x'],
         'huggingface': ['torch', 'transformers'],
         'notebooks': ['jupyterlab', 'matplotlib'],
-        'test': ['hypothesis', 'pytest', 'sacrebleu', 'scipy', 'setuptools>=77'],
-        'benchmarks': ['matplotlib', 'sacrebleu', 'torch', 'transformers'],
+        'test': ['hypothesis', 'pytest', 'scipy', 'setuptools>=77'],
+        'benchmarks': ['matplotlib', 'torch', 'transformers'],
     },
     entry_points={'console_scripts': ['specdec_jax = specdec_jax.main:run']},
     classifiers=[

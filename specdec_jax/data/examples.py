@@ -51,7 +51,7 @@ def read_examples(path: str | os.PathLike, text_field: Field | None = None,
   path = paths.resolve(path)
   kind = os.path.splitext(path.removesuffix('.gz'))[1]
   if kind not in _READERS:
-    raise ValueError(f"'{path}': the name must end in .txt, .tsv or .jsonl, or one of these and .gz.")
+    raise ValueError(f"'{path}': the name must end in .txt, .tsv or .jsonl, with .gz or without.")
   if limit is not None and limit < 1:
     raise ValueError(f'limit is {limit}; it must be at least 1, or None for all.')
   examples, lines = [], {}

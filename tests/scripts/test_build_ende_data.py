@@ -1,3 +1,4 @@
+import gzip
 import importlib
 import json
 import pathlib
@@ -5,6 +6,8 @@ import struct
 import zipfile
 
 import pytest
+
+from specdec_jax import paths
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / 'scripts'
 
@@ -87,10 +90,18 @@ def test_near_duplicates_share_a_split_and_pairs_are_distinct(build):
   splits = build.select(pairs)
   assert {'train', 'validation', 'test'} == set(splits)
   rows = [row for rows in splits.values() for row in rows]
-  assert len(rows) == len(set(rows)) == 1001
+  assert len(rows) == len(set(rows)) and 900 < len(rows) < 1001
   assert [row for row in rows if row[2] == 'c'] == [('Open the file', 'Datei jetzt öffnen', 'c')]
   homes = {}
   for split, rows in splits.items():
     for english, _, _ in rows:
       homes.setdefault(english.strip('_!').casefold(), set()).add(split)
   assert all(len(splits) == 1 for splits in homes.values())
+
+
+def test_the_shipped_test_set_is_the_test_split(build):
+  with gzip.open(paths.embedded_dir('ende/test.tsv.gz'), 'rt', encoding='utf-8') as f:
+    rows = [tuple(line.rstrip('\n').split('\t')) for line in f]
+  assert {build.split_of(f'_{english.upper()}!') for english, _, _ in rows} == {'test'}
+  splits = build.select({'a': [(english, german) for english, german, _ in rows]})
+  assert set(splits) == {'test'} and len(splits['test']) > 990
