@@ -18,6 +18,7 @@ import tempfile
 import time
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))  # works in a clone, too
 
 from absl import app
 from absl import flags

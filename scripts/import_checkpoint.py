@@ -8,9 +8,11 @@ size; see docs/checkpoints.md.
 """
 
 import os
+import pathlib
 import sys
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')  # an import needs no accelerator
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))  # works in a clone, too
 
 from absl import app
 from absl import flags
