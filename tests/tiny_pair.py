@@ -15,7 +15,8 @@ from specdec_jax.models.config import T5Config
 from specdec_jax.models.t5 import T5
 
 WORDS = 'the file cannot be opened because window of new media size is not valid here today'.split()
-SENTENCES = [' '.join(WORDS[(i * k) % len(WORDS)] for k in range(1, 3 + i % 9)) for i in range(1, 60)]
+SENTENCES = [' '.join(WORDS[(i * k) % len(WORDS)] for k in range(1, 3 + i % 9))
+             for i in range(1, 60)]
 
 
 def random_model(seed, vocabulary, layers, width, **changes):

@@ -8,7 +8,7 @@ import time
 
 import jax
 import jax.numpy as jnp
-import numpy as np
+from jax import lax
 
 from specdec_jax.laws import Law
 from specdec_jax.sampling import Sampling
@@ -82,117 +82,109 @@ def measure(target, drafter, tokens, gammas: Sequence[int] = (7,), sampling: Sam
   """
   tokens = target.check_tokens(tokens)
   drafter.check(target)
+  batch, slots = len(tokens), 1 + max_decode_len + max(gammas) + 1
   position = max_decode_len // 2 if position is None else position
-  parts = {('target_step',): _pass(target, tokens, 0, sampling, max_decode_len, position)}
-  for gamma in gammas:
-    length = 1 + max_decode_len + gamma + 1
-    parts['verify_pass', gamma] = _pass(target, tokens, gamma, sampling, max_decode_len, position)
-    parts['draft', gamma] = _proposal(target, drafter, tokens, gamma, sampling, max_decode_len, position)
-  parts['target_encoder',] = _encoder(target, tokens, length)
-  parts['draft_encoder',] = _encoder(drafter, tokens, length)
+  positions = jnp.full(batch, position, jnp.int32)
+  history = jnp.full((batch, slots), 2, jnp.int32)
+  law = Law(sampling=sampling, num_rows=target.config.vocab_size, num_tokens=target.num_tokens)
+  cache, state = (_prefill(model, tokens, slots) for model in (target, drafter))
 
+  parts = {'target_step': functools.partial(
+      _passes, target, cache, history, positions, gamma=0, law=law),
+           'target_encoder': functools.partial(_encodings, target, tokens, slots=slots),
+           'draft_encoder': functools.partial(_encodings, drafter, tokens, slots=slots)}
+  for gamma in gammas:
+    parts['verify_pass', gamma] = functools.partial(
+        _passes, target, cache, history, positions, gamma=gamma, law=law)
+    parts['draft', gamma] = functools.partial(
+        _proposals, drafter, state, history, positions, gamma=gamma, law=law)
+
+  calls = {name: _calls_for(run, seconds) for name, run in parts.items()}
   timed = {name: [] for name in parts}
-  counts = {name: _calls_for(run, seconds) for name, run in parts.items()}
   for _ in range(rounds):
     for name, run in parts.items():
-      timed[name].append(_time(run, counts[name]))
+      timed[name].append(_time(run, calls[name]))
   median = {name: statistics.median(values) for name, values in timed.items()}
+  common = {n: median[n] for n in ('target_step', 'target_encoder', 'draft_encoder')}
   return {gamma: Cost(gamma=gamma, draft_step=median['draft', gamma] / gamma,
-                      target_step=median['target_step',], verify_pass=median['verify_pass', gamma],
-                      target_encoder=median['target_encoder',], draft_encoder=median['draft_encoder',])
-          for gamma in gammas}
+                      verify_pass=median['verify_pass', gamma], **common) for gamma in gammas}
 
 
 def _time(run, calls: int) -> float:
+  """Seconds of one of so many turns of a loop."""
   start = time.perf_counter()
-  jax.block_until_ready(run(calls))
+  jax.block_until_ready(run(calls=calls))
   return (time.perf_counter() - start) / calls
 
 
 def _calls_for(run, seconds: float) -> int:
   """How often a loop must turn to last `seconds`; compiles it on the way."""
-  jax.block_until_ready(run(1))
+  jax.block_until_ready(run(calls=1))
   calls = 2
   while (took := _time(run, calls) * calls) < seconds / 4:
     calls *= 4
-  return max(2, round(calls * seconds / max(took, 1e-9)))
+  return max(2, round(calls * seconds / took))
 
 
-def _scene(model, tokens, gamma, max_decode_len, position):
-  """A decode in the middle: state, history [B, N], positions [B]."""
-  batch, slots = len(tokens), 1 + max_decode_len + gamma + 1
-  state = jax.jit(lambda m, t: m.prefill(t, slots))(model, tokens)
-  history = jnp.full((batch, slots), 2, jnp.int32).at[:, 0].set(0)
-  return state, history, jnp.full(batch, position, jnp.int32)
-
-
-def _law(target, sampling):
-  return Law(sampling=sampling, num_rows=target.config.vocab_size, num_tokens=target.num_tokens)
+@functools.partial(jax.jit, static_argnames='slots')
+def _prefill(model, tokens, slots):
+  return model.prefill(tokens, slots)
 
 
 def _keys(batch, i):
-  return jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(jax.random.key(0), i),
-                                                 jnp.arange(batch))
+  return jax.vmap(jax.random.fold_in, (None, 0))(
+      jax.random.fold_in(jax.random.key(0), i), jnp.arange(batch))
 
 
-def _pass(target, tokens, gamma, sampling, max_decode_len, position):
-  """A loop of target passes over gamma + 1 tokens, each with its laws and its choice."""
-  cache, history, positions = _scene(target, tokens, gamma, max_decode_len, position)
-  law, batch = _law(target, sampling), len(tokens)
+@functools.partial(jax.jit, static_argnames=('gamma', 'law'))
+def _passes(target, cache, history, positions, *, calls, gamma, law):
+  """Target passes over gamma + 1 tokens a row, each with its laws and its choice."""
+  batch = len(positions)
+  first = jnp.zeros(batch, jnp.int32)
+  lengths = positions[:, None] + 1 + jnp.arange(gamma + 1)
+  q = jnp.full((batch, gamma, law.num_rows), 1 / law.num_rows, jnp.float32)
 
-  @jax.jit
-  def loop(target, cache, history, calls):
-    q = jnp.full((batch, gamma, law.num_rows), 1 / law.num_rows, jnp.float32)
-    lengths = positions[:, None] + 1 + jnp.arange(gamma + 1)
+  def body(i, carry):
+    cache, block = carry
+    logits, cache = target.step(cache, block, positions)
+    p = law.probabilities(logits, history, lengths, first)
+    if gamma:
+      _, token = jax.vmap(verify)(p, q, block[:, 1:], _keys(batch, i))
+    else:
+      token = law.draw(p[:, 0], _keys(batch, i))
+    return cache, block.at[:, 0].set(token)
 
-    def body(i, carry):
-      cache, block = carry
-      logits, cache = target.step(cache, block, positions)
-      p = law.probabilities(logits, history, lengths, jnp.zeros(batch, jnp.int32))
-      if gamma:
-        _, token = jax.vmap(verify)(p, q, block[:, 1:], _keys(batch, i))
-      else:
-        token = law.draw(p[:, 0], _keys(batch, i))
-      return cache, block.at[:, 0].set(token)
-
-    return jax.lax.fori_loop(0, calls, body, (cache, jnp.full((batch, gamma + 1), 2, jnp.int32)))
-
-  return functools.partial(loop, target, cache, history)
+  return lax.fori_loop(0, calls, body, (cache, history[:, :gamma + 1]))
 
 
-def _proposal(target, drafter, tokens, gamma, sampling, max_decode_len, position):
-  """A loop of proposals of gamma tokens."""
-  state, history, positions = _scene(drafter, tokens, gamma, max_decode_len, position)
-  law, batch = _law(target, sampling), len(tokens)
+@functools.partial(jax.jit, static_argnames=('gamma', 'law'))
+def _proposals(drafter, state, history, positions, *, calls, gamma, law):
+  """Proposals of gamma tokens a row."""
+  batch = len(positions)
 
-  @jax.jit
-  def loop(drafter, state, history, calls):
-    def body(i, carry):
-      state, history, used = carry
-      draft, q, state = drafter.propose(
-          state, history, positions, jnp.zeros(batch, jnp.int32), _keys(batch, i), gamma, law)
-      history = history.at[:, position + 1:position + 1 + gamma].set(draft)
-      chosen = jnp.take_along_axis(q, draft[..., None], -1)[..., 0]  # what `verify` reads of q
-      return state, history, used + chosen
+  def body(i, carry):
+    state, history, used = carry
+    draft, q, state = drafter.propose(
+        state, history, positions, jnp.zeros(batch, jnp.int32), _keys(batch, i), gamma, law)
+    history = jax.vmap(lambda row, new, at: lax.dynamic_update_slice(row, new, (at,)))(
+        history, draft, positions + 1)
+    chosen = jnp.take_along_axis(q, draft[..., None], -1)[..., 0]  # what `verify` reads of q
+    return state, history, used + chosen
 
-    unused = jnp.zeros((batch, gamma), jnp.float32)
-    return jax.lax.fori_loop(0, calls, body, (state, history, unused))
-
-  return functools.partial(loop, drafter, state, history)
+  return lax.fori_loop(0, calls, body, (state, history, jnp.zeros((batch, gamma), jnp.float32)))
 
 
-def _encoder(model, tokens, length):
-  """A loop of prefills; the tokens depend on the turn, so that none is left out."""
-  @jax.jit
-  def loop(model, tokens, calls):
-    def body(i, carry):
-      tokens, _ = carry
-      state = model.prefill(tokens, length)
-      some = jax.tree.leaves(state)[0].ravel()[0]
-      return tokens + (some > jnp.inf).astype(jnp.int32), state
+@functools.partial(jax.jit, static_argnames='slots')
+def _encodings(model, tokens, *, calls, slots):
+  """Prefills; each one's tokens wait for the one before, so that none is left out."""
+  empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype),
+                       jax.eval_shape(lambda: model.prefill(tokens, slots)))
 
-    empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype),
-                         jax.eval_shape(lambda: model.prefill(tokens, length)))
-    return jax.lax.fori_loop(0, calls, body, (tokens, empty))
+  def body(i, carry):
+    del i
+    tokens, _ = carry
+    state = model.prefill(tokens, slots)
+    never = jax.tree.leaves(state)[0].ravel()[0] > jnp.inf
+    return tokens + never.astype(tokens.dtype), state
 
-  return functools.partial(loop, model, np.asarray(tokens))
+  return lax.fori_loop(0, calls, body, (tokens, empty))

@@ -11,7 +11,7 @@ def operations_per_token(model) -> int:
   """
   total = 0
   for path, value in traverse_util.flatten_dict(model.params['decoder']).items():
-    once = path[-3:-1] in (('encoder_decoder_attention', 'key'), ('encoder_decoder_attention', 'value'))
+    once = path[-3] == 'encoder_decoder_attention' and path[-2] in ('key', 'value')
     if path[-1] == 'kernel' and not once:
       total += value.size
   if model.config.logits_via_embedding:
@@ -20,6 +20,6 @@ def operations_per_token(model) -> int:
 
 
 def operations_ratio(target, drafter) -> float:
-  """c_hat of thm 3.11: a draft step's operations over the target's; 0 for drafters without a model."""
+  """c_hat of thm 3.11: a draft step's operations over the target's; 0 without a draft model."""
   draft = getattr(drafter, 'draft', None)
   return operations_per_token(draft) / operations_per_token(target) if draft is not None else 0.0

@@ -61,8 +61,9 @@ def encode(model, examples: Iterable, max_input_len: int, long_inputs: str = 're
   if long and long_inputs == 'refuse':
     shown = ', '.join(f'{examples[i].id} ({len(rows[i])})' for i in long[:10])
     raise ValueError(
-        f'{len(long)} of {len(rows)} inputs are longer than max_input_len = {max_input_len} tokens: '
-        f"{shown}{', ...' if len(long) > 10 else ''}; raise max_input_len, or set long_inputs = 'cut'.")
+        f'{len(long)} of {len(rows)} inputs are longer than max_input_len = {max_input_len} '
+        f"tokens: {shown}{', ...' if len(long) > 10 else ''}; raise max_input_len, or set "
+        "long_inputs = 'cut'.")
   for i in long:
     rows[i] = rows[i][:max_input_len - 1] + rows[i][-1:]
   return Inputs(examples, rows, len(long))

@@ -63,8 +63,9 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = 
       Method(drafter=drafter, gamma=g, sampling=s, **common) for g in gammas] for s in samplings}
   inputs = batching.encode(target, examples, max_input_len, long_inputs, prefix)
   short = np.array([len(row) <= short_input_len for row in inputs.rows])
-  grouped = {name: batching.batches(inputs, batch_size, max_input_len, np.flatnonzero(members), buckets)
-             for name, members in (('short', short), ('long', ~short)) if members.any()}
+  batches_of = lambda members: batching.batches(
+      inputs, batch_size, max_input_len, np.flatnonzero(members), buckets)
+  grouped = {'short': batches_of(short), 'long': batches_of(~short)}
   batches = [b for group in grouped.values() for b in group]
   group_of_batch = np.array([name for name, group in grouped.items() for _ in group])
   target.check_tokens(batches[0].tokens)
@@ -86,10 +87,11 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = 
         experiments.append(experiment)
       shown.append((sampling, _texts(target, inputs, batches, timed[:2], shown_examples)))
 
-  result = {'target': report.describe(target), 'drafter': drafter.name, 'examples': len(inputs.rows),
-            'cut_inputs': inputs.cut, 'batch_size': batch_size, 'repeats': repeats,
-            'short_input_len': short_input_len, 'max_decode_len': max_decode_len,
-            'device': output.environment()['device'], 'experiments': experiments,
+  result = {'target': report.describe(target), 'drafter': drafter.name,
+            'examples': len(inputs.rows), 'cut_inputs': inputs.cut,
+            'batch_size': batch_size, 'repeats': repeats, 'short_input_len': short_input_len,
+            'max_decode_len': max_decode_len, 'device': output.environment()['device'],
+            'experiments': experiments,
             'texts': [{'sampling': dataclasses.asdict(s), 'examples': t} for s, t in shown]}
   output.write_json(output_dir, 'report.json', result)
   text = report.markdown(result)
@@ -98,9 +100,9 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = 
   wrong = [d for e in experiments for d in e['outputs'].get('not_ties', [])]
   if wrong:
     raise output.RunFailed(
-        f"{len(wrong)} greedy texts differ from the target's own where its two largest logits do not "
-        f"tie, first in example {wrong[0]['id']} at token {wrong[0]['position']} (margin "
-        f"{wrong[0]['margin']:.3g}); speculative decoding is not exact here, please report it.")
+        f"{len(wrong)} greedy texts differ from the target's own where its two largest logits do "
+        f"not tie, first in example {wrong[0]['id']} at token {wrong[0]['position']} (margin "
+        f"{wrong[0]['margin']}); speculative decoding is not exact here, please report it.")
   return result
 
 
@@ -127,7 +129,8 @@ def _costs(target, drafter, batches, alone, gammas, sampling, max_decode_len):
                           max_decode_len=max_decode_len, position=position)
 
 
-def _experiment(target, drafter, batches, group_of_batch, alone, speculative, measured, cost) -> dict:
+def _experiment(target, drafter, batches, group_of_batch, alone, speculative, measured,
+                cost) -> dict:
   """All figures of one sampling and gamma, JSON-ready; seconds and tokens/s are walltime."""
   gamma, alpha = cost.gamma, measured.alpha
   c_hat = operations.operations_ratio(target, drafter)
@@ -149,7 +152,8 @@ def _experiment(target, drafter, batches, group_of_batch, alone, speculative, me
           theory.walltime_improvement(alpha, gamma, cost.c, cost.verify_cost),
       'best_gamma': theory.optimal_gamma(alpha, cost.slope),
       'c_hat': c_hat, 'operations_factor': theory.operations_increase(alpha, gamma, c_hat),
-      'explained_time': sum(map(cost.decode_seconds, iterations)) / float(speculative.seconds.sum()),
+      'explained_time': (sum(map(cost.decode_seconds, iterations))
+                         / everything['speculative']['seconds']),
       'warm_up_seconds': [alone.warm_up_seconds, speculative.warm_up_seconds],
       'groups': {n: _speeds(batches, alone, speculative, group_of_batch == n) for n in names}}
 
@@ -185,7 +189,8 @@ def _outputs(target, inputs, batches, alone, speculative, tie_margin) -> dict:
 
 def _texts(target, inputs, batches, timed, number) -> list[dict]:
   """The first examples of the input with both decoders' texts."""
-  places = {int(i): (b, row) for b, batch in enumerate(batches) for row, i in enumerate(batch.indices)}
+  places = {int(i): (b, row) for b, batch in enumerate(batches)
+            for row, i in enumerate(batch.indices)}
   shown = []
   for i in range(min(number, len(inputs.rows))):
     b, row = places[i]

@@ -9,6 +9,7 @@ lists their names in an attribute `uses`.
 import difflib
 import inspect
 import re
+import tokenize
 
 from etils import epath
 import gin
@@ -44,7 +45,7 @@ def parse(gin_files, bindings=(), search_paths=()) -> None:
       _searched.add(path)
   gin.clear_config()
   for file in gin_files:
-    _parse(lambda: gin.parse_config_file(file))
+    _parse(lambda: gin.parse_config_file(file), file=file)
   for binding in bindings:
     _parse(lambda: gin.parse_config([binding]), binding)
   check()
@@ -70,15 +71,18 @@ def flat() -> dict[str, str]:
           for parameter, value in parameters.items()}
 
 
-def _parse(call, binding=None):
+def _parse(call, binding=None, file=None):
   try:
     call()
-  except SyntaxError as e:
+  except (SyntaxError, tokenize.TokenError) as e:
     if binding:
       name, value = binding.split(' = ', 1)
-      raise ConfigError(f"--gin.{name}={value}: not a gin value; a text needs quotes that the shell "
-                        f'leaves: --gin.{name}="\'{value}\'".') from None
-    raise ConfigError(f'{e.filename}, line {e.lineno}: not gin ({e.msg.splitlines()[0]}).') from None
+      raise ConfigError(f"--gin.{name}={value}: not a gin value; a text needs quotes that the "
+                        f'shell leaves: --gin.{name}="\'{value}\'".') from None
+    file = getattr(e, 'filename', None) or f'{file} or a file that it includes'
+    line = getattr(e, 'lineno', None) or e.args[1][0]
+    reason = e.args[0].splitlines()[0].rstrip('.')
+    raise ConfigError(f'{file}, line {line}: not gin ({reason}).') from None
   except (ValueError, RuntimeError, OSError, ImportError) as e:
     raise ConfigError(_explain(str(e), binding)) from None
 

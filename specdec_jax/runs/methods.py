@@ -34,8 +34,8 @@ class Method:
       ignored = [f'{n} = {getattr(self, n)}' for n in ('gamma', 'lenience')
                  if getattr(self, n) is not None]
       if ignored:
-        raise ValueError(f"{' and '.join(ignored)} would be ignored: there is no drafter, so this is "
-                         'plain decoding; set a drafter or leave it out.')
+        raise ValueError(f"{' and '.join(ignored)} would be ignored: there is no drafter, so this "
+                         'is plain decoding; set a drafter or leave it out.')
     else:
       object.__setattr__(self, 'gamma', 7 if self.gamma is None else self.gamma)
       object.__setattr__(self, 'lenience', 1.0 if self.lenience is None else self.lenience)

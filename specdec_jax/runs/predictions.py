@@ -49,8 +49,8 @@ class Predictions:
       for record in self:
         f.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + '\n')
     os.replace(self.path + '.new', self.path)
-    self._file.close()
     if not self.failed and len(self._offsets) == self._total:
+      self._file.close()
       os.remove(self._partial_path)
       self.complete = True
 

@@ -6,8 +6,8 @@ from specdec_jax.analysis.tables import number
 
 def describe(model) -> str:
   cfg = model.config
-  return (f'T5 ({cfg.num_encoder_layers} encoder and {cfg.num_decoder_layers} decoder layers of width '
-          f'{cfg.emb_dim}, {cfg.dtype})')
+  return (f'T5 ({cfg.num_encoder_layers} encoder and {cfg.num_decoder_layers} decoder layers of '
+          f'width {cfg.emb_dim}, {cfg.dtype})')
 
 
 def label(experiment: dict) -> str:

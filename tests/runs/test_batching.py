@@ -4,7 +4,8 @@ import pytest
 from specdec_jax.data.examples import Example
 from specdec_jax.runs import batching
 
-TEXTS = ['new media', 'the file cannot be opened', 'today'] + ['window is not valid here today ' * 4] * 3
+LONG = 'window is not valid here today ' * 4
+TEXTS = ['new media', 'the file cannot be opened', 'today', LONG, LONG, LONG]
 
 
 @pytest.fixture
@@ -24,7 +25,8 @@ def test_every_input_once_in_full_batches(inputs):
     # Rows that only fill up repeat a real one, so that they end with it.
     np.testing.assert_array_equal(batch.tokens[-1], batch.tokens[len(batch.indices) - 1])
   assert len({b.tokens.shape for b in made}) == 2
-  assert [b.tokens.shape[1] for b in made] == sorted((b.tokens.shape[1] for b in made), reverse=True)
+  lengths = [b.tokens.shape[1] for b in made]
+  assert lengths == sorted(lengths, reverse=True)
 
 
 def test_bucket_lengths():
@@ -51,7 +53,8 @@ def test_long_inputs_are_refused_by_id_or_cut_and_counted(target):
     (lambda t: batching.encode(t, [], 20), 'no examples'),
     (lambda t: batching.encode(t, [Example(0, 'a')], 1), 'max_input_len is 1'),
     (lambda t: batching.encode(t, [Example(0, 'a')], 20, 'trim'), "long_inputs is 'trim'"),
-    (lambda t: batching.batches(batching.encode(t, [Example(0, 'a')], 20), 0, 20), 'batch_size is 0'),
+    (lambda t: batching.batches(batching.encode(t, [Example(0, 'a')], 20), 0, 20),
+     'batch_size is 0'),
 ])
 def test_bad_settings(target, call, words):
   with pytest.raises(ValueError, match=words):

@@ -1,0 +1,149 @@
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from specdec_jax.analysis import cost as cost_lib
+from specdec_jax.analysis import theory
+from specdec_jax.data.examples import read_examples
+from specdec_jax.drafters.model import ModelDrafter
+from specdec_jax.runs import agreement
+from specdec_jax.runs import batching
+from specdec_jax.runs import compare as compare_lib
+from specdec_jax.runs import output
+from specdec_jax.runs import report
+from specdec_jax.runs.methods import Method
+from specdec_jax.sampling import Sampling
+
+GREEDY, WARM = Sampling(temperature=0.0), Sampling(temperature=1.0)
+SETTINGS = dict(max_decode_len=12, max_input_len=32, batch_size=4, short_input_len=8)
+
+
+@pytest.fixture(scope='module')
+def examples(files):
+  return read_examples(files / 'inputs.jsonl', reference_field='german')
+
+
+@pytest.fixture(scope='module')
+def drafter(draft):
+  return ModelDrafter(draft)
+
+
+@pytest.fixture(scope='module')
+def compared(target, drafter, examples, tmp_path_factory):
+  """The report of a comparison at two temperatures, and its directory."""
+  directory = tmp_path_factory.mktemp('compare')
+  return compare_lib.compare(str(directory), target, examples, drafter, gammas=(2,),
+                             samplings=(GREEDY, WARM), repeats=2, **SETTINGS), directory
+
+
+def test_both_count_the_same_tokens_the_same_way(compared, target, examples):
+  greedy, warm = compared[0]['experiments']
+  assert greedy['outputs']['relation'] == 'identical' and warm['outputs']['relation'] == 'same law'
+  assert greedy['target_alone']['tokens'] == greedy['speculative']['tokens']
+  inputs = batching.encode(target, examples, 32)
+  method = Method(sampling=WARM, max_decode_len=12)
+  tokens = sum(int(method(target, b).lengths[:len(b.indices)].sum())
+               for b in batching.batches(inputs, 12, 32))
+  assert warm['target_alone']['tokens'] == tokens
+
+
+def test_figures_follow_from_one_another(compared):
+  for e in compared[0]['experiments']:
+    for who in ('target_alone', 'speculative'):
+      assert e[who]['tokens_per_second'] == pytest.approx(e[who]['tokens'] / e[who]['seconds'])
+    assert e['speed_up'] == pytest.approx(
+        e['speculative']['tokens_per_second'] / e['target_alone']['tokens_per_second'])
+    assert e['acceptance_rate'] == e['accepted'] / e['drafted']
+    assert e['tokens_per_call'] == e['emitted'] / e['target_calls']
+    assert e['emitted'] == e['speculative']['tokens']
+    assert e['expected_tokens_per_call'] == theory.expected_tokens(e['alpha'], 2)
+    assert e['predicted_speed_up'] == theory.walltime_improvement(e['alpha'], 2, e['c'])
+    assert e['predicted_speed_up_with_verify_cost'] == theory.walltime_improvement(
+        e['alpha'], 2, e['c'], e['verify_cost'])
+    assert e['operations_factor'] == theory.operations_increase(e['alpha'], 2, e['c_hat'])
+    assert 0 < e['c_hat'] < 1 and e['alpha_tokens'] == e['target_alone']['tokens']
+    groups = e['groups']
+    assert set(groups) == {'short', 'long'}
+    assert groups['short']['inputs'] + groups['long']['inputs'] == e['inputs'] == 12
+    for who in ('target_alone', 'speculative'):
+      assert sum(g[who]['tokens'] for g in groups.values()) == e[who]['tokens']
+      assert sum(g[who]['seconds'] for g in groups.values()) == pytest.approx(e[who]['seconds'])
+
+
+def test_alpha_agrees_with_what_was_accepted(compared):
+  """Of the first draft tokens of all blocks a fraction near alpha is accepted."""
+  warm = compared[0]['experiments'][1]
+  assert 0.2 < warm['alpha'] < 0.9
+  assert warm['tokens_per_call'] == pytest.approx(warm['expected_tokens_per_call'], rel=0.2)
+
+
+def test_report_files(compared, drafter):
+  result, directory = compared
+  assert json.loads((directory / 'report.json').read_text()) == json.loads(json.dumps(result))
+  text = (directory / 'report.md').read_text()
+  assert drafter.name in text and 'temperature 1, gamma 2' in text
+  assert text.count('- source:') == 3 and 'reference: FILE CANNOT BE' in text
+  for words in ('alpha [cor. 3.6]', 'speed-up by thm 3.8', 'inputs up to 8 tokens'):
+    assert words in text
+
+
+def test_a_prediction_below_one_is_warned_of(compared):
+  experiment = {**compared[0]['experiments'][0], 'predicted_speed_up': 1.4,
+                'predicted_speed_up_with_verify_cost': 0.8, 'best_gamma': 0}
+  warn = lambda **changes: report.warnings({'experiments': [{**experiment, **changes}]})
+  assert 'greedy, gamma 2: thm 3.8 predicts 0.80X' in warn()[0] and 'no gamma helps' in warn()[0]
+  assert 'the best gamma is about 1' in warn(best_gamma=1)[0]
+  assert not warn(predicted_speed_up_with_verify_cost=1.2)
+
+
+def test_a_wrong_greedy_text_fails_after_the_report(
+    target, drafter, examples, tmp_path, monkeypatch):
+  call = Method.__call__
+
+  def wrong(self, target, batch):
+    result = call(self, target, batch)
+    if self.drafter is None or self.sampling != GREEDY:
+      return result
+    tokens = result.tokens.copy()
+    tokens[0, 2] = (tokens[0, 2] + 1) % target.num_tokens
+    return dataclasses.replace(result, tokens=tokens)
+
+  monkeypatch.setattr(Method, '__call__', wrong)
+  monkeypatch.setattr(cost_lib, 'measure', lambda *unused, **also: {2: cost_lib.Cost(
+      gamma=2, draft_step=1.0, target_step=2.0, verify_pass=2.0, target_encoder=1.0,
+      draft_encoder=1.0)})
+  settings = dict(gammas=(2,), samplings=(GREEDY,), **SETTINGS)
+  with pytest.raises(output.RunFailed, match=r'greedy texts differ .* at token 2 \(margin'):
+    compare_lib.compare(str(tmp_path), target, examples, drafter, **settings)
+  result = json.loads((tmp_path / 'report.json').read_text())
+  outputs = result['experiments'][0]['outputs']
+  assert outputs['relation'] == 'different' and len(outputs['not_ties']) >= 3
+  tolerant = compare_lib.compare(
+      str(tmp_path), target, examples, drafter, tie_margin=1e9, **settings)
+  assert tolerant['experiments'][0]['outputs']['relation'] == 'identical but for ties'
+
+
+def test_the_margin_is_that_of_the_targets_two_largest_logits(target, examples):
+  inputs = batching.encode(target, examples[:2], 32)
+  batch, = batching.batches(inputs, 2, 32)
+  alone = Method(sampling=GREEDY, max_decode_len=12)(target, batch)
+  tokens = alone.tokens.copy()
+  tokens[1, 3] += 1
+  found, = agreement.differences(
+      target, inputs, [batch], [alone], [dataclasses.replace(alone, tokens=tokens)])
+  fed = np.concatenate([[0], alone.tokens[1, :3]])[None].astype(np.int32)
+  logits = np.sort(np.asarray(target.logits(batch.tokens[1:2], fed))[0, 3, :target.num_tokens])
+  assert found.id == inputs.examples[batch.indices[1]].id and found.position == 3
+  assert found.margin == pytest.approx(logits[-1] - logits[-2], abs=1e-4)
+  assert agreement.not_ties([found], 'float32', found.margin) == []
+  assert agreement.not_ties([found], 'float32', found.margin / 2) == [found]
+  assert agreement.not_ties([dataclasses.replace(found, margin=float('nan'))], 'float32')
+
+
+def test_nothing_to_compare_is_refused(target, drafter, examples, tmp_path):
+  with pytest.raises(ValueError, match='at least one gamma'):
+    compare_lib.compare(str(tmp_path), target, examples, drafter, gammas=())
+  with pytest.raises(ValueError, match='repeats is 0'):
+    compare_lib.compare(str(tmp_path), target, examples, drafter, repeats=0, **SETTINGS)
