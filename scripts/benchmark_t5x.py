@@ -37,7 +37,8 @@ _GAMMA = flags.DEFINE_multi_integer(
     'gamma', [4], 'Draft length; repeat the flag for several.', lower_bound=1)
 _INPUTS = flags.DEFINE_string(
     'inputs', 'embedded:ende/test.tsv.gz', 'Text, TSV or JSON-lines file of inputs.')
-_LIMIT = flags.DEFINE_integer('limit', None, 'Use the first so many inputs; all by default.', lower_bound=1)
+_LIMIT = flags.DEFINE_integer(
+    'limit', None, 'Use the first so many inputs; all by default.', lower_bound=1)
 _REPEATS = flags.DEFINE_integer(
     'repeats', 3, 'Timings of each input, of which the median counts.', lower_bound=1)
 _MAX_INPUT_LEN = flags.DEFINE_integer('max_input_len', 256, 'Longer inputs are refused.')
