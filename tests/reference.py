@@ -81,7 +81,7 @@ class Decoded:
 
 def decode(target, draft, source, *, gamma, sampling, length, seed=0, row_id=0,
            lenience=1.0) -> Decoded:
-  """Algorithm 1 for one row, with no cache and no block cut until the text is whole.
+  """Algorithm 1 for one row, without caches; a block may run past the end and is cut later.
 
   Random numbers: a row's key from seed and id, an iteration's from the place of
   the last token before it, one half of that for the draft and one for the rule.
@@ -99,14 +99,16 @@ def decode(target, draft, source, *, gamma, sampling, length, seed=0, row_id=0,
     u_key, next_key = jax.random.split(rule_key)
     u = np.asarray(jax.random.uniform(u_key, (gamma,)), np.float64)
     n, law = verify(p, q, drafted, u, lenience)
-    blocks.append((at, n))
-    text += drafted[:n] + [_draw(law, next_key)]
+    new = drafted[:n] + [_draw(law, next_key)]
+    ended = at + new.index(target.eos_id) + 1 if target.eos_id in new else length
+    blocks.append((at, n, min(length, ended)))
+    text += new
   text = text[1:]
   end = min(length, text.index(target.eos_id) + 1 if target.eos_id in text else length)
-  # Text place at + i is where the draft's token i of the block stands or would have stood.
-  accepted = [sum(i < n and at + i < end for at, n in blocks) for i in range(gamma)]
+  # Token i of a block's draft stands, or would have stood, at place at + i of the text.
+  accepted = [sum(i < n and at + i < last for at, n, last in blocks) for i in range(gamma)]
   return Decoded(tokens=text[:end], target_calls=len(blocks), accepted=sum(accepted),
-                 drafted=sum(at + i < end for at, _ in blocks for i in range(gamma)),
+                 drafted=sum(at + i < last for at, _, last in blocks for i in range(gamma)),
                  accepted_by_position=accepted)
 
 
