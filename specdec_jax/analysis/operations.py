@@ -11,7 +11,7 @@ def operations_per_token(model) -> int:
   """
   total = 0
   for path, value in traverse_util.flatten_dict(model.params['decoder']).items():
-    once = path[-3] == 'encoder_decoder_attention' and path[-2] in ('key', 'value')
+    once = 'encoder_decoder_attention' in path and path[-2] in ('key', 'value')
     if path[-1] == 'kernel' and not once:
       total += value.size
   if model.config.logits_via_embedding:

@@ -17,7 +17,8 @@ from specdec_jax.runs.methods import Method
 from specdec_jax.sampling import Sampling
 
 GREEDY, WARM = Sampling(temperature=0.0), Sampling(temperature=1.0)
-SETTINGS = dict(max_decode_len=12, max_input_len=32, batch_size=4, short_input_len=8)
+SETTINGS = dict(max_decode_len=12, max_input_len=32, buckets=(32,), batch_size=4,
+                short_input_len=8)
 
 
 @pytest.fixture(scope='module')
