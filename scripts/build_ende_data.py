@@ -7,7 +7,7 @@ libreoffice-help-en-us, libreoffice-help-de and libreoffice-l10n-de (MPL-2.0) in
 hand, homeassistant (Apache-2.0) from PyPI and typescript (Apache-2.0) from npm. Writes
 train/validation/test.tsv.gz, one `English<TAB>German<TAB>source` a line, and spiece.model.
 The splits are those of the shipped test set, which training on the others leaves unseen.
-About 65 MB to download, a minute on two cores.
+About 65 MB to download, one to three minutes on two cores.
 """
 
 import argparse

@@ -63,6 +63,6 @@ make_environment() {
     "installing into .venv/$1-$version (0.9 GB to download, 3 GB on disk)."
   "$python" -m venv --clear "$ENVIRONMENT"
   "$ENVIRONMENT/bin/python" -m pip install --quiet --disable-pip-version-check \
-    --constraint "$constraints" --editable "$2"
+    --no-compile --constraint "$constraints" --editable "$2"
   echo "$stamp" > "$ENVIRONMENT/.installed"
 }

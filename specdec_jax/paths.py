@@ -24,7 +24,8 @@ def embedded_dir(name: str) -> pathlib.Path:
   path = PACKAGE / 'embedded' / name
   if not path.exists():
     shipped = sorted(p.relative_to(PACKAGE / 'embedded').as_posix()
-                     for p in PACKAGE.glob('embedded/*/*') if not p.name.startswith('.'))
+                     for p in PACKAGE.glob('embedded/*/*')
+                     if p.is_dir() or p.suffix in ('.gz', '.model'))
     raise FileNotFoundError(f"The package ships no '{EMBEDDED_PREFIX}{name}'; it has "
                             + (', '.join(EMBEDDED_PREFIX + s for s in shipped) or 'nothing') + '.')
   return path
