@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import tempfile
 
 from etils import epath
 from flax import traverse_util
@@ -107,13 +106,11 @@ def read_vocabulary(path) -> Vocabulary | None:
   path = epath.Path(path)
   if not path.exists():
     return None
-  with tempfile.NamedTemporaryFile(suffix='.model') as copy:
-    copy.write(path.read_bytes())
-    copy.flush()
-    try:
-      return Vocabulary(copy.name)
-    except ValueError as e:
-      raise CheckpointError(f"'{path}' is not a SentencePiece model.") from e
+  try:
+    return Vocabulary(path)
+  except ValueError as e:
+    raise CheckpointError(f"'{path}' is not a SentencePiece model.") from e
+
 
 
 @contextlib.contextmanager

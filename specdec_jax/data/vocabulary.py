@@ -3,22 +3,25 @@
 import hashlib
 import os
 
+from etils import epath
 import numpy as np
 import sentencepiece
+
+from specdec_jax import paths
 
 
 class Vocabulary:
   """SentencePiece model; pad is 0, EOS what the model says (1 in T5), or 1.
 
-  Compared and hashed by the file's contents, so that two models can be asked
-  whether they share a tokenizer.
+  The file is local, gs:// or shipped ('embedded:ende/spiece.model'). Vocabularies are compared
+  and hashed by its contents, so that two models can be asked whether they share a tokenizer.
   """
 
   def __init__(self, path: str | os.PathLike):
-    if not os.path.isfile(path):
+    file = epath.Path(paths.resolve(path))
+    if not file.exists():
       raise FileNotFoundError(f"No SentencePiece file at '{path}'.")
-    with open(path, 'rb') as f:
-      self.model_bytes = f.read()
+    self.model_bytes = file.read_bytes()
     self.digest = hashlib.sha256(self.model_bytes).hexdigest()
     try:
       self._processor = sentencepiece.SentencePieceProcessor(model_proto=self.model_bytes)
