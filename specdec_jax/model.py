@@ -27,10 +27,11 @@ class Model(struct.PyTreeNode):
 
   @property
   def num_tokens(self) -> int:
-    """Ids that may be decoded: the vocabulary's pieces, or every row where it is not known."""
-    if self.vocabulary is not None:
-      return self.vocabulary.size
-    return self.config.num_pieces or self.config.vocab_size
+    """Ids that may be decoded: the configuration's count (pieces and T5's sentinels), else the
+    vocabulary's pieces, or every row where neither is known."""
+    if self.config.num_pieces or self.vocabulary is None:
+      return self.config.num_pieces or self.config.vocab_size
+    return self.vocabulary.size
 
   @property
   def eos_id(self) -> int:
