@@ -31,7 +31,7 @@ from specdec_jax.checkpoints import storage
 from specdec_jax.checkpoints.parameters import parameter_shapes
 from specdec_jax.models.config import T5Config
 
-_DIRECTORY = flags.DEFINE_string('directory', None, 'Where to write; default: the temporary folder.')
+_DIRECTORY = flags.DEFINE_string('directory', None, 'Where to write; default: temporary.')
 _GIGABYTES = flags.DEFINE_float('gigabytes', 6.0, 'Least size of the weights in float32.')
 _LIMIT = flags.DEFINE_float('limit', 3.0, 'Limit in GB on the private memory of the import.')
 _DTYPE = flags.DEFINE_enum('dtype', 'bfloat16', storage.STORAGES, 'Storage of the model directory.')

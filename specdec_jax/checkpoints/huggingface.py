@@ -19,8 +19,9 @@ _ACTIVATIONS = {'relu': 'relu', 'gelu_new': 'gelu', 'gelu_pytorch_tanh': 'gelu',
 _LOGITS = 'decoder/logits_dense/kernel'
 
 # Copies of the embedding, and an unused bias of early files.
-_IGNORED = re.compile(r'(encoder|decoder)\.embed_tokens\.weight'
-                      r'|decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight')
+_IGNORED = re.compile(
+    r'(encoder|decoder)\.embed_tokens\.weight'
+    r'|decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight')
 _WHOLE = {'shared.weight': 'token_embedder/embedding', 'lm_head.weight': _LOGITS,
           'encoder.final_layer_norm.weight': 'encoder/encoder_norm/scale',
           'decoder.final_layer_norm.weight': 'decoder/decoder_norm/scale'}
@@ -50,7 +51,8 @@ class HuggingFaceReader:
       if target is not None:
         leaf = file.leaves[name]
         self._files[target] = name, file
-        self.leaves[target] = Leaf(leaf.shape[::-1] if _transposed(target) else leaf.shape, leaf.dtype)
+        shape = leaf.shape[::-1] if _transposed(target) else leaf.shape
+        self.leaves[target] = Leaf(shape, leaf.dtype)
     self.config = config_from_huggingface(fields, tied=_LOGITS not in self.leaves)
     # Where the untied logits are scaled the factor goes into their kernel.
     untied_scaled = _LOGITS in self.leaves and _scales_logits(fields)
@@ -146,7 +148,7 @@ def _open_files(directory: epath.Path) -> dict:
     weight_map = _read_json(index).get('weight_map')
     if not isinstance(weight_map, dict):
       raise CheckpointError(f"'{index}' has no weight_map; copy the checkpoint again.")
-    shards = {shard: SafetensorsFile(directory / shard) for shard in sorted(set(weight_map.values()))}
+    shards = {name: SafetensorsFile(directory / name) for name in sorted(set(weight_map.values()))}
     absent = [name for name, shard in weight_map.items() if name not in shards[shard].leaves]
     if absent:
       raise CheckpointError(f"'{directory / weight_map[absent[0]]}' lacks '{absent[0]}', which "

@@ -51,14 +51,15 @@ def import_checkpoint(path: str | os.PathLike, output: str | os.PathLike, checkp
   config = _configure(reader, gin_file, pieces, extra_ids)
   if storage == 'bfloat16':
     config = dataclasses.replace(config, dtype='bfloat16')
-  check_parameters({name: leaf.shape for name, leaf in reader.leaves.items()}, config, reader.source)
+  leaves = reader.leaves
+  check_parameters({name: leaf.shape for name, leaf in leaves.items()}, config, reader.source)
   _check_dtypes(reader)
   storage = storage or _own_storage(reader)
-  sizes = {name: storage_lib.num_bytes(leaf.shape, leaf.dtype) for name, leaf in reader.leaves.items()}
+  sizes = {name: storage_lib.num_bytes(leaf.shape, leaf.dtype) for name, leaf in leaves.items()}
   done, total = 0, sum(sizes.values())
   with directory_lib.new_directory(output) as directory:
     with storage_lib.Writer(directory / directory_lib.WEIGHTS, storage) as writer:
-      for name in reader.leaves:
+      for name in leaves:
         writer.add(name, reader.read(name))
         done += sizes[name]
         progress(done, total)
@@ -68,7 +69,7 @@ def import_checkpoint(path: str | os.PathLike, output: str | os.PathLike, checkp
 
 def _configure(reader: Reader, gin_file, vocabulary: Vocabulary | None,
                extra_ids: int | None) -> T5Config:
-  """The reader's own configuration or one from its shapes, then gin's and the vocabulary's fields."""
+  """The reader's own configuration or one from its shapes, changed by gin and the vocabulary."""
   config = getattr(reader, 'config', None) or config_from_leaves(reader.leaves, reader.source)
   fields = fields_from_gin(gin_file) if gin_file else {}
   if vocabulary is not None:
@@ -90,10 +91,11 @@ def _find_vocabulary(path, vocabulary) -> Vocabulary | None:
 
 
 def _check_dtypes(reader: Reader) -> None:
-  bad = [f'{name} ({leaf.dtype})' for name, leaf in reader.leaves.items() if leaf.dtype not in _FLOATS]
+  bad = [f'{name} ({leaf.dtype})' for name, leaf in reader.leaves.items()
+         if leaf.dtype not in _FLOATS]
   if bad:
-    raise CheckpointError(f"'{reader.source}' has parameters that are not floats: {', '.join(bad)}; "
-                          'quantised checkpoints cannot be imported.')
+    raise CheckpointError(f"'{reader.source}' has parameters that are not floats: "
+                          f"{', '.join(bad)}; quantised checkpoints cannot be imported.")
 
 
 def _own_storage(reader: Reader) -> str:

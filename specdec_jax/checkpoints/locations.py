@@ -38,6 +38,6 @@ def existing_directory(path: str | os.PathLike) -> epath.Path:
   except ImportError as e:
     raise CheckpointError(f"'{path}' needs a package for its file system: {e}") from e
   if not found:
-    state = 'is a file; give the directory that holds it' if directory.exists() else 'does not exist'
+    state = 'is a file; give its directory' if directory.exists() else 'does not exist'
     raise CheckpointError(f"'{directory}' {state}.")
   return directory

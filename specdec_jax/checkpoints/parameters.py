@@ -61,11 +61,14 @@ def parameter_shapes(config: T5Config) -> Shapes:
 def check_parameters(found: Shapes, config: T5Config, source: str) -> None:
   """Raises CheckpointError that lists all that is missing, superfluous or of another shape."""
   expected = parameter_shapes(config)
-  lines = [f'  missing: {path} {list(expected[path])}' for path in sorted(expected.keys() - found)]
-  lines += [f'  superfluous: {path} {list(found[path])}' for path in sorted(found.keys() - expected)]
+  lines = [f'  missing: {path} {list(expected[path])}'
+           for path in sorted(expected.keys() - found.keys())]
+  lines += [f'  superfluous: {path} {list(found[path])}'
+            for path in sorted(found.keys() - expected.keys())]
   lines += [
       f'  shape: {path} is {list(found[path])}, the model needs {list(expected[path])}'
-      for path in sorted(expected.keys() & found) if tuple(found[path]) != expected[path]]
+      for path in sorted(expected.keys() & found.keys())
+      if tuple(found[path]) != expected[path]]
   if lines:
     raise CheckpointError(
         f'The parameters in {source} are not those of the model described by its configuration '

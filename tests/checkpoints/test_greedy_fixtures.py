@@ -1,4 +1,4 @@
-"""Greedy decodes equal what T5X and transformers produced, at gamma 1 to 8, in batches and alone."""
+"""Greedy decodes equal what T5X and transformers gave, at gamma 1 to 8, in batches and alone."""
 
 import numpy as np
 import pytest

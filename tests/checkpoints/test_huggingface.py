@@ -127,7 +127,8 @@ def test_superfluous_copies_of_the_embedding(checkpoint):
   whole, tensors = read_all(checkpoint), tensors_of(checkpoint)
   for name in ('encoder.embed_tokens.weight', 'decoder.embed_tokens.weight'):
     tensors[name] = tensors['shared.weight']
-  tensors['decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight'] = np.zeros((32, 2))
+  unused = 'decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight'
+  tensors[unused] = np.zeros((32, 2))
   safetensors.save_file(tensors, checkpoint / 'model.safetensors')
   assert read_all(checkpoint).keys() == whole.keys()
 

@@ -86,7 +86,7 @@ def test_vocabulary_and_sentinels(t5x, tmp_path, vocabulary):
   pieces = model.vocabulary.size
   assert model.vocabulary.model_bytes == vocabulary.read_bytes()
   assert config.num_pieces == model.config.num_pieces == pieces and config.eos_id == 1
-  config = import_checkpoint(t5x / NATIVE, tmp_path / 'b', 't5x', vocabulary=vocabulary, extra_ids=7)
+  import_checkpoint(t5x / NATIVE, tmp_path / 'b', 't5x', vocabulary=vocabulary, extra_ids=7)
   assert load_model(tmp_path / 'b').config.num_pieces == pieces + 7
   with pytest.raises(CheckpointError, match='not the vocabulary of this model'):
     import_checkpoint(t5x / NATIVE, tmp_path / 'c', 't5x', vocabulary=vocabulary, extra_ids=96)

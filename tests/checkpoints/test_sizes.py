@@ -54,7 +54,8 @@ def test_trees_that_are_no_t5():
 
 def test_gin_files(tmp_path):
   file = tmp_path / 'model.gin'
-  file.write_text("some.other.setting = 3\nT5Config.emb_dim = 64\nT5Config.mlp_activations = ('silu',)\n")
+  file.write_text("some.other.setting = 3\nT5Config.emb_dim = 64\n"
+                  "T5Config.mlp_activations = ('silu',)\n")
   assert fields_from_gin(file) == {'emb_dim': 64, 'mlp_activations': ('silu',)}
   for text, message in (('T5Config.emb_dmi = 3', 'emb_dmi'), ('other.x = 3', 'sets nothing'),
                         ('T5Config.emb_dim = = 3', 'model.gin')):
