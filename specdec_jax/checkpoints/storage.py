@@ -82,9 +82,12 @@ class Writer:
 
   def _flush(self):
     import orbax.checkpoint as ocp
+    part = self._directory / f'part_{self._parts:04d}'
     with quiet_orbax(), ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
-      checkpointer.save(self._directory / f'part_{self._parts:04d}',
-                        args=ocp.args.PyTreeSave(self._leaves))
+      checkpointer.save(part, args=ocp.args.PyTreeSave(self._leaves))
+    marker = part / 'commit_success.txt'
+    if marker.exists():  # Orbax names the folder in it, and a model directory may move
+      marker.write_text('Checkpoint commit was successful.\n')
     self._leaves, self._bytes, self._parts = {}, 0, self._parts + 1
 
   def __enter__(self):
