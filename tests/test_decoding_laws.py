@@ -4,6 +4,7 @@ The same check must reject an inexact setting and every broken rule.
 """
 
 import chisquare
+from enumerated import DRAFTS, LENGTH, ROWS, TARGET, check
 import jax
 import numpy as np
 import pytest
@@ -15,8 +16,6 @@ from specdec_jax import sampling as sampling_lib
 from specdec_jax import speculative
 import toy
 
-ROWS, LENGTH = 20_000, 5
-TARGET = toy.random_toy(0)
 TIED = TARGET.replace(params=np.round(TARGET.params))
 
 SETTINGS = [
@@ -28,27 +27,6 @@ SETTINGS = [
     (2, sd.Sampling(temperature=1.7, top_k=3, top_p=0.9)),
     (3, sd.Sampling(temperature=0.5, top_k=3, top_p=0.6)),
 ]
-
-DRAFTS = {
-    'another': toy.random_toy(1),
-    'itself': TARGET,
-    'sharper': toy.scaled(TARGET, 3.0),
-    'flatter': toy.scaled(TARGET, 0.3),
-    'uniform': toy.scaled(TARGET, 0.0),
-    'contrary': toy.scaled(TARGET, -3.0),
-}
-
-
-def check(target, draft, *, gamma, sampling=sd.Sampling(), source=0, length=LENGTH, rows=ROWS,
-          processors=(), reference_processors=(), **options):
-  """Decodes many rows of one source: the p-value against the exact law, and the result."""
-  drafter = draft if hasattr(draft, 'propose') else sd.ModelDrafter(draft)
-  r = sd.speculative_decode(target, drafter, toy.sources(rows, source), gamma=gamma,
-                            sampling=sampling, max_decode_len=length,
-                            logits_processors=processors, **options)
-  law = reference.text_law(target, source, length, sampling, reference_processors)
-  assert abs(sum(law.values()) - 1) < 1e-9
-  return chisquare.texts(r.tokens, r.lengths, law), r
 
 
 @pytest.mark.parametrize('kind', DRAFTS)

@@ -1,9 +1,13 @@
 """Random T5s of a few thousand weights, widened so that every token depends on all before it."""
 
+import io
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+import sentencepiece
 
+from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.model import Model
 from specdec_jax.models.config import T5Config
 from specdec_jax.models.t5 import T5
@@ -67,3 +71,14 @@ def assert_same_text(model: Model, encoder_tokens, ours, theirs, margin: float =
     second, best = np.sort(logits[:model.num_tokens])[-2:]
     assert best - second < margin, (
         f'row {row} differs at {at} where the best token leads by {best - second}')
+
+
+def vocabulary(folder, text: str = 'ein Haus am See und noch ein Haus am Meer', size: int = PIECES):
+  """A SentencePiece vocabulary of characters, with T5's ids."""
+  buffer = io.BytesIO()
+  sentencepiece.SentencePieceTrainer.train(
+      sentence_iterator=iter([text]), model_writer=buffer, model_type='char', vocab_size=size,
+      hard_vocab_limit=False, pad_id=0, eos_id=1, unk_id=2, bos_id=-1, minloglevel=2)
+  path = folder / f'{len(text)}-{size}.model'
+  path.write_bytes(buffer.getvalue())
+  return Vocabulary(path)

@@ -1,0 +1,81 @@
+"""Caches, rewinds and ends: faults that only lower the acceptance, or show at the edges."""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import specdec_jax as sd
+from specdec_jax.results import Status
+import tiny
+import toy
+
+GREEDY = sd.Sampling(temperature=0)
+LONG = 300
+NO_EOS = tiny.ROWS - 1  # a padding row, never decoded
+
+
+def assert_always_accepted(model, tokens, gamma, sampling, **options):
+  r = sd.speculative_decode(model, sd.ModelDrafter(model), tokens, gamma=gamma, sampling=sampling,
+                            max_decode_len=LONG, **options)
+  assert (r.lengths == LONG).all() and (r.status == Status.LENGTH).all()
+  assert r.stats.acceptance_rate == 1.0
+  assert (r.stats.target_calls == math.ceil(LONG / (gamma + 1))).all()
+  assert r.stats.tokens_per_call == LONG / math.ceil(LONG / (gamma + 1))
+  return r
+
+
+@pytest.mark.parametrize('gamma, sampling', [
+    (1, sd.Sampling()), (4, sd.Sampling(temperature=1.7)), (7, sd.Sampling(top_k=3, top_p=0.9)),
+    (5, GREEDY)], ids=str)
+def test_toy_draft_equal_to_the_target_is_accepted_always(gamma, sampling):
+  model = toy.random_toy(0, eos=-60.0)
+  r = assert_always_accepted(model, toy.sources(20), gamma, sampling)
+  assert len({row.tobytes() for row in r.tokens}) == (1 if sampling.greedy else 20)
+
+
+@pytest.mark.parametrize('gamma, sampling', [
+    (2, GREEDY), (3, sd.Sampling()), (7, sd.Sampling()),
+    pytest.param(1, sd.Sampling(), marks=pytest.mark.long),
+    pytest.param(5, sd.Sampling(temperature=0.7), marks=pytest.mark.long),
+    pytest.param(8, GREEDY, marks=pytest.mark.long)], ids=str)
+def test_t5_draft_equal_to_the_target_is_accepted_always(gamma, sampling):
+  assert_always_accepted(tiny.random_t5(0, eos_id=NO_EOS), tiny.inputs(3), gamma, sampling)
+
+
+class ForgetfulToy(toy.Toy):
+  """Takes only the last token of a pair, as if the last accepted draft token were never fed."""
+
+  def write(self, fed, tokens, positions):
+    first_of_pair = (jnp.arange(fed.shape[1]) == positions[:, None]) & (tokens.shape[1] == 2)
+    missed = first_of_pair & (positions[:, None] > 0)
+    return jnp.where(missed, fed, super().write(fed, tokens, positions))
+
+
+def test_a_missing_draft_entry_would_show_in_the_acceptance():
+  model = toy.random_toy(0, eos=-60.0)
+  forgetful = ForgetfulToy(params=model.params, config=model.config)
+  r = sd.speculative_decode(model, sd.ModelDrafter(forgetful), toy.sources(20), gamma=4,
+                            sampling=sd.Sampling(temperature=1.7), max_decode_len=LONG)
+  assert r.stats.acceptance_rate < 0.9
+
+
+TOYS = toy.random_toy(0, eos=-2.0), toy.random_toy(1), toy.sources(40)
+T5S = tiny.random_t5(0), tiny.random_t5(1), tiny.inputs(8)
+
+
+@pytest.mark.parametrize('models, length', [(TOYS, 1), (TOYS, 2), (TOYS, 3), (TOYS, 6), (T5S, 1), (T5S, 3)],
+                         ids=['toy-1', 'toy-2', 'toy-3', 'toy-6', 't5-1', 't5-3'])
+def test_a_shorter_budget_gives_the_start_of_the_same_text(models, length):
+  """The last block writes at the very end of every buffer; nothing may move or spill."""
+  target, draft, tokens = models
+  decode = lambda n: sd.speculative_decode(target, sd.ModelDrafter(draft), tokens, gamma=4,
+                                           max_decode_len=n)
+  short, long = decode(length), decode(9)
+  assert short.tokens.shape == (len(tokens), length)
+  np.testing.assert_array_equal(short.tokens, long.tokens[:, :length])
+  np.testing.assert_array_equal(short.lengths, np.minimum(long.lengths, length))
+  ended = long.lengths <= length
+  np.testing.assert_array_equal(
+      short.status, np.where(ended & (long.status == Status.EOS), Status.EOS, Status.LENGTH))
+  assert (short.stats.target_calls <= length).all()
