@@ -73,7 +73,8 @@ def alpha(target, draft, tokens, num_tokens: int = 10_000, sampling: Sampling = 
   return estimate(sums, counts, rows if len(tokens) > 1 else None)
 
 
-def text_betas(target, draft, encoder_tokens, tokens, lengths, sampling: Sampling) -> np.ndarray:
+def text_betas(target, draft, encoder_tokens, tokens, lengths, sampling: Sampling,
+               batch_size: int = 8) -> np.ndarray:
   """Sum over each text's tokens of beta = sum_x min(p, q) [def. 3.1, lemma 3.3].
 
   Args:
@@ -82,18 +83,23 @@ def text_betas(target, draft, encoder_tokens, tokens, lengths, sampling: Samplin
     tokens: int32 [B, L], text that the target generated.
     lengths: int32 [B], its tokens, EOS counted.
     sampling: of both models.
+    batch_size: rows of a device call.
 
   Returns:
     float [B].
   """
   draft = getattr(draft, 'draft', draft)
-  longest = int(np.max(lengths))
-  length = min(tokens.shape[1], max(64, 1 << (longest - 1).bit_length()))  # few shapes compile
-  text = np.asarray(tokens)[:, :length]
   law = Law(sampling=sampling, num_rows=target.config.vocab_size, num_tokens=target.num_tokens)
-  betas = _betas(teacher_forced(target, encoder_tokens, text),
-                 teacher_forced(draft, encoder_tokens, text), law)
-  return np.where(np.arange(length) < np.asarray(lengths)[:, None], betas, 0.0).sum(1)
+  longest = int(np.max(lengths))
+  length = min(tokens.shape[1], max(32, 1 << (longest - 1).bit_length()))  # few shapes compile
+  sums = []
+  for start in range(0, len(tokens), batch_size):
+    members = np.minimum(np.arange(start, start + min(batch_size, len(tokens))), len(tokens) - 1)
+    sources, text = encoder_tokens[members], np.asarray(tokens)[members, :length]
+    betas = _betas(teacher_forced(target, sources, text), teacher_forced(draft, sources, text), law)
+    real = np.arange(length) < np.asarray(lengths)[members, None]
+    sums += np.where(real, betas, 0.0).sum(1).tolist()
+  return np.array(sums[:len(tokens)])
 
 
 @jax.jit

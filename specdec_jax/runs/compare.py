@@ -107,16 +107,22 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = 
 
 
 def _alpha(target, drafter, batches, alone, sampling, num_tokens) -> alpha_lib.Alpha:
-  """Cor. 3.6 over the text that the baseline generated just now, batches in a random order."""
-  sums, counts = [], []
-  for b in np.random.default_rng(0).permutation(len(batches)):
-    real, result = len(batches[b].indices), alone.results[b]
-    betas = alpha_lib.text_betas(target, drafter, batches[b].tokens, result.tokens, result.lengths,
-                                 sampling)
-    sums += betas[:real].tolist()
-    counts += result.lengths[:real].tolist()
+  """Cor. 3.6 over the text that the baseline generated just now, inputs in a random order."""
+  rows = [(b, row) for b, batch in enumerate(batches) for row in range(len(batch.indices))]
+  of_bucket, counts = {}, []
+  for place in np.random.default_rng(0).permutation(len(rows)):
+    b, row = rows[place]
+    result = alone.results[b]
+    of_bucket.setdefault(batches[b].tokens.shape[1], []).append(
+        (batches[b].tokens[row], result.tokens[row], result.lengths[row]))
+    counts.append(int(result.lengths[row]))
     if sum(counts) >= num_tokens:
       break
+  sums, counts = [], []
+  for texts in of_bucket.values():
+    tokens, emitted, lengths = map(np.stack, zip(*texts))
+    sums += alpha_lib.text_betas(target, drafter, tokens, emitted, lengths, sampling).tolist()
+    counts += lengths.tolist()
   return alpha_lib.estimate(sums, counts)
 
 
