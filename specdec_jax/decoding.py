@@ -119,7 +119,9 @@ def decode_loop(target, drafter, tokens, seed, ids, settings: Settings) -> Resul
   """The compiled program: one device call for a whole batch."""
   law = Law(sampling=settings.sampling, num_rows=target.config.vocab_size,
             num_tokens=target.num_tokens, processors=settings.processors)
-  row_keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.key(seed), ids)
+  # Not jax's default generator: under vmap, rbg's draws depend on the other rows.
+  key = jax.random.key(seed, impl='threefry2x32')
+  row_keys = jax.vmap(jax.random.fold_in, (None, 0))(key, ids)
   state = _start(target, drafter, tokens, settings)
   first = state.position
   state = lax.while_loop(
@@ -188,7 +190,7 @@ def _cut(emitted, length, finite, eos_id, settings, state: State):
   A row ends with the first EOS of its block, with its budget, or before the first
   position whose logits or law are not finite, whichever is first.
   """
-  place = jnp.arange(emitted.shape[1])
+  place = jnp.arange(emitted.shape[1], dtype=jnp.int32)
   none = emitted.shape[1] + 1  # past any block
   first_place = lambda found: jnp.min(jnp.where(found, place, none), axis=1)
   until_bad = first_place(~finite)

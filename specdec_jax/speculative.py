@@ -41,9 +41,9 @@ def verify(p, q, draft_tokens, key, lenience: float = 1.0, verification: str = '
         f'it got {list(p.shape)}, {list(q.shape)} and {list(draft_tokens.shape)}.')
   accept_key, next_key = jax.random.split(key)
   at = jnp.arange(gamma)
-  u = jax.random.uniform(accept_key, (gamma,))
+  u = jax.random.uniform(accept_key, (gamma,), jnp.float32)
   accepted = u * lenience * q[at, draft_tokens] < p[at, draft_tokens]
-  num_accepted = jnp.cumprod(accepted.astype(jnp.int32)).sum()
+  num_accepted = jnp.cumprod(accepted, dtype=jnp.int32).sum(dtype=jnp.int32)
   # The bonus token is the case q = 0: the residual is then p itself.
   q_next = jnp.where(num_accepted < gamma, q[jnp.minimum(num_accepted, gamma - 1)], 0.0)
   return num_accepted, draw(residual(p[num_accepted], q_next), next_key)

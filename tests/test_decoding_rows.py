@@ -1,9 +1,10 @@
 """A row depends on (seed, its id) and its own input: not on place, neighbours, padding or batch size."""
 
+import jax
 import numpy as np
 import pytest
 import specdec_jax as sd
-from specdec_jax.decoding import decode_loop
+from specdec_jax.decoding import Settings, decode_loop
 import tiny
 import toy
 
@@ -69,6 +70,18 @@ def test_same_input_with_other_ids_or_seeds_gives_other_texts():
   assert_rows(decode(T5S, tokens, ids=[3] * 6), first, [3] * 6)
   assert (decode(T5S, tokens, seed=1).tokens != first.tokens).any(axis=1).sum() > 3
   assert (decode(T5S, tokens, ids=[2**32 - 1, 10, 11, 12, 13, 14]).tokens != first.tokens).any()
+
+
+@pytest.mark.parametrize('mode', [jax.default_prng_impl('rbg'), jax.enable_x64(True)], ids=['rbg', 'x64'])
+def test_settings_of_jax_do_not_matter(mode):
+  """rbg's draws under vmap depend on the other rows; 64-bit numbers would not fit the loop."""
+  models, tokens = INPUTS['toy']
+  settings = Settings(gamma=GAMMA, max_decode_len=LENGTH, sampling=sd.Sampling())
+  afresh = jax.jit(lambda *args: decode_loop.__wrapped__(*args, settings))
+  with mode:
+    got = afresh(models[0], sd.ModelDrafter(models[1]), tokens, np.uint32(0), np.arange(6, dtype=np.uint32))
+  assert_rows(jax.device_get(got), decode(models, tokens), np.arange(6))
+  assert got.tokens.dtype == got.lengths.dtype == got.stats.accepted.dtype == np.int32
 
 
 def test_default_ids_are_the_places():
