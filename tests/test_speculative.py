@@ -130,14 +130,14 @@ def test_broken_residual_is_rejected(monkeypatch):
 
 def test_probability_zero_is_never_accepted_even_where_u_is_zero(monkeypatch):
   p, q = PAIRS['disjoint']
-  monkeypatch.setattr(jax.random, 'uniform', lambda key, shape: jnp.zeros(shape))
+  monkeypatch.setattr(jax.random, 'uniform', lambda key, shape, dtype: jnp.zeros(shape, dtype))
   n, next_token = verify(p, q, np.array([2, 3, 2]), jax.random.key(0))
   assert n == 0 and next_token in (0, 1)
 
 
 def test_equal_laws_accept_even_where_u_is_largest(monkeypatch):
   p = laws(9, GAMMA + 1, 4.0)
-  monkeypatch.setattr(jax.random, 'uniform', lambda key, shape: jnp.full(shape, 1 - 2**-23))
+  monkeypatch.setattr(jax.random, 'uniform', lambda key, shape, dtype: jnp.full(shape, 1 - 2**-23, dtype))
   for token in range(V):
     assert verify(p, p[:GAMMA], np.full(GAMMA, token), jax.random.key(0))[0] == GAMMA
 
