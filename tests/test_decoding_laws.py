@@ -136,8 +136,6 @@ def other_rule(*, accept=None, next_law=None, uniform=None):
 
 BROKEN_RULES = {
     'draws from p after a rejection': other_rule(next_law=lambda p, q: p),
-    'draws from p after every block, residual for the bonus token': other_rule(
-        next_law=lambda p, q: jax.numpy.where(q.sum() > 0, p, speculative.residual(p, p / 2 + 1 / 8))),
     'one u for all positions': other_rule(
         uniform=lambda key, gamma: jax.numpy.full(gamma, jax.random.uniform(key))),
     'accepts where p is at least q': other_rule(accept=lambda u, q, p: q <= p),

@@ -32,7 +32,7 @@ def test_law_is_conditioned_on_real_ids(sampling):
   assert r.stats.acceptance_rate > 0.3  # the draft is masked too
 
 
-@pytest.mark.parametrize('rows', [4, 5, 8])
+@pytest.mark.parametrize('rows', [4, 8])
 def test_draft_of_another_size(rows):
   p_value, r = law_p_value(padded(0, 6), padded(1, rows))
   assert p_value > chisquare.ACCEPT
