@@ -1,37 +1,21 @@
 import numpy as np
 import pytest
 
+from specdec_jax.analysis import paper
 from specdec_jax.analysis import theory
 
-# alpha, gamma, operations, speed: the digits of the paper's Table 1 (c = c_hat = 0).
-TABLE_1 = [
-    (0.6, 2, '1.53', '1.96'),
-    (0.7, 3, '1.58', '2.53'),
-    (0.8, 2, '1.23', '2.44'),
-    (0.8, 5, '1.63', '3.69'),
-    (0.9, 2, '1.11', '2.71'),
-    (0.9, 10, '1.60', '6.86'),
-]
-C = {'small': 0.02, 'base': 0.04, 'large': 0.11}
-# Table 2's rows with the column "thm 3.8" of Table 4.
-TABLE_4 = [
-    ('small', 7, 0.75, 3.2), ('base', 7, 0.80, 3.3), ('large', 7, 0.82, 2.5),
-    ('small', 7, 0.62, 2.3), ('base', 5, 0.68, 2.4), ('large', 3, 0.71, 2.0),
-    ('small', 5, 0.65, 2.4), ('base', 5, 0.73, 2.6), ('large', 3, 0.74, 2.0),
-    ('small', 5, 0.53, 1.9), ('base', 3, 0.55, 1.8), ('large', 3, 0.56, 1.6),
-]
+
+@pytest.mark.parametrize('row', paper.TABLE_1, ids=str)
+def test_table_1_to_its_printed_digits(row):
+  assert f'{theory.operations_increase(row.alpha, row.gamma, 0):.2f}' == f'{row.operations:.2f}'
+  assert f'{theory.walltime_improvement(row.alpha, row.gamma, 0):.2f}' == f'{row.speed_up:.2f}'
 
 
-@pytest.mark.parametrize('alpha, gamma, operations, speed', TABLE_1)
-def test_table_1_to_its_printed_digits(alpha, gamma, operations, speed):
-  assert f'{theory.operations_increase(alpha, gamma, 0):.2f}' == operations
-  assert f'{theory.walltime_improvement(alpha, gamma, 0):.2f}' == speed
-
-
-@pytest.mark.parametrize('draft, gamma, alpha, printed', TABLE_4)
-def test_table_4_expectations(draft, gamma, alpha, printed):
+@pytest.mark.parametrize('row', paper.TABLE_4, ids=str)
+def test_table_4_expectations(row):
   # The paper rounds alpha to two digits first, so its own figure is reached to 0.1.
-  assert theory.walltime_improvement(alpha, gamma, C[draft]) == pytest.approx(printed, abs=0.1)
+  assert theory.walltime_improvement(row.alpha, row.gamma, paper.C[row.draft]) == pytest.approx(
+      row.predicted, abs=0.1)
 
 
 def test_expected_tokens_is_the_sum_of_powers():
