@@ -10,15 +10,49 @@ outside its domain.
   c_hat: the same ratio in arithmetic operations, >= 0.
   verify_cost: time of the (gamma + 1)-token target pass over that of a one-token
     step; the paper takes it to be 1.
+  p, q: standardised laws of target and draft, float [..., V], each summing to 1.
 """
 
 import numpy as np
+
+
+def acceptance(p, q, lenience=1.0):
+  """beta, the probability that a draft token is accepted, sum_x min(p, q) [thm 3.5].
+
+  With lenience l it is sum_x min(p / l, q) [app. A.5].
+  """
+  p, q = _laws(p, q)
+  lenience = _numbers(lenience, 'lenience')
+  _check(lenience, (lenience >= 0) & (lenience <= 1), 'lenience', 'must lie in [0, 1]')
+  with np.errstate(divide='ignore', invalid='ignore'):
+    lenient = np.where(p > 0, p / lenience[..., None], 0.0)
+  return _result(np.minimum(lenient, q).sum(-1))
+
+
+def divergence(p, q):
+  """D_LK(p, q) = sum_x |p - (p + q) / 2| [def. 3.2], in [0, 1]; 1 - sum_x min(p, q) [lemma 3.3]."""
+  p, q = _laws(p, q)
+  return _result(np.abs(p - q).sum(-1) / 2)
+
+
+def residual_mass(p, q):
+  """What normalises max(0, p - q): 1 - beta, the probability of a rejection [app. A.1]."""
+  p, q = _laws(p, q)
+  return _result(np.maximum(p - q, 0).sum(-1))
 
 
 def expected_tokens(alpha, gamma):
   """Expected tokens of one iteration, (1 - alpha^(gamma+1)) / (1 - alpha) [eq. 1]."""
   alpha, gamma = _alpha(alpha), _gamma(gamma)
   return _result(_expected_tokens(alpha, gamma))
+
+
+def memory_reads_reduction(alpha, gamma):
+  """Factor by which reads of the target's weights and KV cache shrink [§3.4].
+
+  They are read once an iteration, so this is eq. 1.
+  """
+  return expected_tokens(alpha, gamma)
 
 
 def walltime_improvement(alpha, gamma, c, verify_cost=1.0):
@@ -72,12 +106,41 @@ def guaranteed_improvement(alpha, c):
   return _result(np.maximum((1 + alpha) / (1 + c), 1.0))
 
 
+def oracle_tokens(alpha):
+  """Tokens of an iteration if an oracle told the best gamma for it, 1 / (1 - alpha) [§3.5]."""
+  alpha = _alpha(alpha)
+  with np.errstate(divide='ignore'):
+    return _result(1 / (1 - alpha))
+
+
+def oracle_improvement(alpha, c):
+  """Walltime factor with that oracle: it drafts just the alpha / (1 - alpha) tokens that are accepted.
+
+  1 / (1 - alpha + c alpha); the paper's "up to 60%" compares it with the best fixed gamma [§3.5].
+  """
+  alpha, c = _alpha(alpha), _not_negative(c, 'c')
+  with np.errstate(divide='ignore'):
+    return _result(1 / (1 - alpha + c * alpha))
+
+
 def _expected_tokens(alpha, gamma):
   rejection = 1 - alpha
   safe = np.where(rejection > 0, rejection, 1.0)
   with np.errstate(divide='ignore'):  # log1p(-1) = -inf is what alpha = 0 needs
     series = -np.expm1((gamma + 1) * np.log1p(-safe)) / safe
   return np.where(rejection > 0, series, gamma + 1)
+
+
+def _laws(p, q):
+  p, q = _numbers(p, 'p'), _numbers(q, 'q')
+  if not p.ndim or not q.ndim or p.shape[-1] != q.shape[-1]:
+    raise ValueError(f'p and q have shapes {list(p.shape)} and {list(q.shape)}; both are [..., V], '
+                     'laws over the same V tokens.')
+  for law, name in ((p, 'p'), (q, 'q')):
+    _check(law, law >= 0, name, 'must hold probabilities')
+    total = law.sum(-1)
+    _check(total, np.abs(total - 1) < 1e-3, f'the sum of {name}', 'must be 1')
+  return p, q
 
 
 def _alpha(value):

@@ -1,3 +1,5 @@
+from hypothesis import given
+from hypothesis import strategies as st
 import numpy as np
 import pytest
 
@@ -65,7 +67,58 @@ def test_guaranteed_improvement_is_reached():
   assert theory.guaranteed_improvement(0.1, 0.5) == 1.0
 
 
+def test_reads_shrink_as_tokens_grow():
+  assert theory.memory_reads_reduction(0.8, 5) == theory.expected_tokens(0.8, 5)
+
+
+def test_an_oracle_for_gamma():
+  assert theory.oracle_tokens(0.75) == 4 and theory.oracle_tokens(1.0) == np.inf
+  assert theory.oracle_tokens(0.75) == pytest.approx(theory.expected_tokens(0.75, 1000))
+  assert theory.oracle_improvement(0.8, 0.0) == pytest.approx(theory.oracle_tokens(0.8))
+  assert theory.oracle_improvement(1.0, 0.0) == np.inf
+  alpha, c = np.linspace(0.5, 0.9, 9)[:, None], np.array([0.01, 0.02, 0.05, 0.1])
+  fixed = theory.walltime_improvement(alpha, theory.optimal_gamma(alpha, c), c)
+  gain = theory.oracle_improvement(alpha, c) / fixed - 1
+  assert gain.min() > 0 and 0.5 < gain.max() < 0.65  # "up to ~60%" [§3.5]
+
+
+def laws(sharpness):
+  logits = sharpness * np.random.default_rng(0).normal(size=(2, 5, 11))
+  return np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+
+
+@given(st.floats(0, 50))
+def test_divergence_acceptance_and_residual(sharpness):
+  p, q = laws(sharpness)
+  beta = theory.acceptance(p, q)
+  assert beta.shape == (5,)
+  np.testing.assert_allclose(beta, np.minimum(p, q).sum(-1))
+  np.testing.assert_allclose(theory.divergence(p, q), 1 - beta, atol=1e-12)  # lemma 3.3
+  np.testing.assert_allclose(theory.residual_mass(p, q), 1 - beta, atol=1e-12)
+  np.testing.assert_allclose(theory.divergence(q, p), theory.divergence(p, q))
+
+
+def test_divergence_is_one_for_disjoint_laws_and_zero_for_equal_ones():
+  p, q = [0.5, 0.5, 0, 0], [0, 0, 0.3, 0.7]
+  assert theory.divergence(p, q) == 1 and theory.acceptance(p, q) == 0
+  assert theory.divergence(p, p) == 0 and theory.acceptance(p, p) == 1
+  assert isinstance(theory.divergence(p, q), float)
+
+
+def test_acceptance_with_lenience():
+  p, q = laws(1.0)
+  np.testing.assert_allclose(theory.acceptance(p, q, 0.3), np.minimum(p / 0.3, q).sum(-1))
+  np.testing.assert_allclose(theory.acceptance(p, q, 0), 1.0)
+  assert theory.acceptance([1.0, 0.0], [0.25, 0.75], 0) == 0.25  # p = 0 is never accepted
+
+
 @pytest.mark.parametrize('call, words', [
+    (lambda: theory.oracle_tokens(-0.1), 'alpha is -0.1'),
+    (lambda: theory.divergence([0.5, 0.6], [0.5, 0.5]), 'the sum of p is 1.1; it must be 1'),
+    (lambda: theory.divergence([1.0, 0.0], [1.5, -0.5]), 'q is -0.5'),
+    (lambda: theory.acceptance([1.0], [0.5, 0.5]), r'shapes \[1\] and \[2\]'),
+    (lambda: theory.acceptance([1.0], [1.0], 1.5), 'lenience is 1.5'),
+    (lambda: theory.acceptance([float('nan')], [1.0]), 'p is nan'),
     (lambda: theory.expected_tokens(1.2, 3), 'alpha is 1.2'),
     (lambda: theory.expected_tokens(float('nan'), 3), 'alpha is nan'),
     (lambda: theory.expected_tokens(0.5, -1), 'gamma is -1'),
