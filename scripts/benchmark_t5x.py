@@ -8,26 +8,22 @@ its infer.py: `EncoderDecoderModel.predict_batch` with `temperature_sample` at t
 its minimal network (t5x/examples/t5/network.py). See docs/benchmarks.md for what is measured.
 """
 
-import functools
 import sys
 
 from absl import app
 from absl import flags
 import jax
-import jax.numpy as jnp
-import numpy as np
 
 from specdec_jax.analysis.tables import markdown
 from specdec_jax.analysis.tables import number
 from specdec_jax.checkpoints.directory import load_model
 from specdec_jax.data.examples import read_examples
 from specdec_jax.drafters.model import ModelDrafter
-from specdec_jax.results import Result, Stats, Status
 from specdec_jax.runs import agreement
 from specdec_jax.runs import batching
 from specdec_jax.runs import report
 from specdec_jax.runs.methods import Method
-from specdec_jax.runs.progress import Progress
+from specdec_jax.runs.t5x_method import T5XMethod
 from specdec_jax.runs.timing import time_methods
 from specdec_jax.sampling import Sampling
 
@@ -45,67 +41,6 @@ _MAX_INPUT_LEN = flags.DEFINE_integer('max_input_len', 256, 'Longer inputs are r
 _MAX_DECODE_LEN = flags.DEFINE_integer(
     'max_decode_len', 128, 'Most tokens a text may get.', lower_bound=1)
 
-_FIXED = {'relative_bias_per_layer': False, 'scale_tied_logits': True, 'num_buckets': 32,
-          'max_distance': 128, 'layer_norm_epsilon': 1e-6, 'decoder_start_id': 0}
-
-
-def t5x_config(config) -> dict:
-  """Our T5Config as arguments of T5X's; ValueError where its network is built otherwise."""
-  other = [f'{name} = {getattr(config, name)} (T5X: {value})' for name, value in _FIXED.items()
-           if getattr(config, name) != value]
-  if other:
-    raise ValueError(f"T5X's minimal network has no {', '.join(other)}; this model can't be "
-                     'compared with it.')
-  same = ('vocab_size', 'emb_dim', 'num_heads', 'head_dim', 'mlp_dim', 'num_encoder_layers',
-          'num_decoder_layers', 'mlp_activations', 'logits_via_embedding')
-  return {**{name: getattr(config, name) for name in same}, 'dtype': jnp.dtype(config.dtype),
-          'dropout_rate': 0.0}
-
-
-class T5XMethod:
-  """T5X's jitted greedy decode, called and counted as a `runs.methods.Method`."""
-
-  name = 'T5X'
-
-  def __init__(self, target, max_decode_len: int):
-    fields = t5x_config(target.config)
-    try:
-      from t5x import decoding
-      from t5x import models
-      from t5x.examples.t5 import network
-      import seqio
-    except ImportError as e:
-      raise ImportError(
-          f"T5X can't be imported ({e}); install it from github.com/google-research/t5x: "
-          "pip install -e '.[t5x]'") from e
-    vocabulary = seqio.PassThroughVocabulary(size=target.config.vocab_size, eos_id=target.eos_id)
-    model = models.EncoderDecoderModel(
-        network.Transformer(network.T5Config(**fields)), vocabulary, vocabulary, optimizer_def=None,
-        decode_fn=functools.partial(decoding.temperature_sample, temperature=0.0, topk=0))
-    self._predict = jax.jit(model.predict_batch)
-    self._max_decode_len = max_decode_len
-
-  def __call__(self, target, batch) -> Result:
-    """Decodes a `batching.Batch`; the tokens are on the host when it returns."""
-    empty = np.zeros((len(batch.tokens), self._max_decode_len), np.int32)
-    tokens = self._predict(target.params, {'encoder_input_tokens': batch.tokens,
-                                           'decoder_input_tokens': empty})
-    return as_result(tokens, target.eos_id)
-
-
-def as_result(tokens, eos_id: int) -> Result:
-  """One-token greedy texts int [B, L], counted as ours: up to the first EOS, EOS included."""
-  tokens = np.asarray(tokens)
-  ends = tokens == eos_id
-  lengths = np.where(ends.any(1), ends.argmax(1) + 1, tokens.shape[1]).astype(np.int32)
-  none = np.zeros_like(lengths)
-  return Result(
-      tokens=np.where(np.arange(tokens.shape[1]) < lengths[:, None], tokens, 0), lengths=lengths,
-      status=np.where(ends.any(1), Status.EOS, Status.LENGTH).astype(np.int32),
-      scores=np.full(len(tokens), np.nan, np.float32),  # predict_batch returns none
-      stats=Stats(target_calls=lengths, drafted=none, accepted=none, emitted=lengths,
-                  accepted_by_position=np.zeros((len(tokens), 0), np.int32)))
-
 
 def measure(target, inputs, batches, methods, repeats: int) -> tuple[str, list[str]]:
   """Times the methods, the first being what the others are compared with.
@@ -120,8 +55,7 @@ def measure(target, inputs, batches, methods, repeats: int) -> tuple[str, list[s
     A markdown table, and a line for each text that differs from the first
     method's where the target's two largest logits do not tie.
   """
-  with Progress(len(batches) * repeats * len(methods), 'benchmark') as progress:
-    timed = time_methods(target, methods, batches, repeats, progress)
+  timed = time_methods(target, methods, batches, repeats, 'benchmark')
   base = _tokens_per_second(timed[0], batches)
   name = lambda t: t.method.name if t is timed[0] else f'specdec_jax, {t.method.name}'
   rows, wrong = [], []

@@ -17,7 +17,6 @@ from specdec_jax.runs import batching
 from specdec_jax.runs import output
 from specdec_jax.runs import report
 from specdec_jax.runs.methods import Method
-from specdec_jax.runs.progress import Progress
 from specdec_jax.runs.timing import time_methods
 from specdec_jax.sampling import Sampling
 
@@ -72,20 +71,18 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = 
   drafter.check(target)
 
   experiments, shown = [], []
-  total = len(inputs.rows) * repeats * sum(map(len, methods.values()))
-  with Progress(total, 'compare') as progress:
-    for sampling, to_time in methods.items():
-      timed = time_methods(target, to_time, batches, repeats, progress)
-      alone = timed[0]
-      measured = _alpha(target, drafter, batches, alone, sampling, alpha_tokens)
-      costs = _costs(target, drafter, batches, alone, gammas, sampling, max_decode_len)
-      for speculative in timed[1:]:
-        experiment = _experiment(
-            target, drafter, batches, group_of_batch, alone, speculative, measured,
-            costs[speculative.method.gamma])
-        experiment['outputs'] = _outputs(target, inputs, batches, alone, speculative, tie_margin)
-        experiments.append(experiment)
-      shown.append((sampling, _texts(target, inputs, batches, timed[:2], shown_examples)))
+  for sampling, to_time in methods.items():
+    timed = time_methods(target, to_time, batches, repeats, report.sampling_name(sampling))
+    alone = timed[0]
+    measured = _alpha(target, drafter, batches, alone, sampling, alpha_tokens)
+    costs = _costs(target, drafter, batches, alone, gammas, sampling, max_decode_len)
+    for speculative in timed[1:]:
+      experiment = _experiment(
+          target, drafter, batches, group_of_batch, alone, speculative, measured,
+          costs[speculative.method.gamma])
+      experiment['outputs'] = _outputs(target, inputs, batches, alone, speculative, tie_margin)
+      experiments.append(experiment)
+    shown.append((sampling, _texts(target, inputs, batches, timed[:2], shown_examples)))
 
   result = {'target': report.describe(target), 'drafter': drafter.name,
             'examples': len(inputs.rows), 'cut_inputs': inputs.cut,

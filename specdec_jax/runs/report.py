@@ -2,6 +2,7 @@
 
 from specdec_jax.analysis.tables import markdown as table
 from specdec_jax.analysis.tables import number
+from specdec_jax.sampling import Sampling
 
 
 def describe(model) -> str:
@@ -10,12 +11,14 @@ def describe(model) -> str:
           f'width {cfg.emb_dim}, {cfg.dtype})')
 
 
+def sampling_name(sampling: Sampling) -> str:
+  name = 'greedy' if sampling.greedy else f'temperature {sampling.temperature:g}'
+  name += f', top-k {sampling.top_k}' if sampling.top_k else ''
+  return name + (f', top-p {sampling.top_p:g}' if sampling.top_p < 1 else '')
+
+
 def label(experiment: dict) -> str:
-  s = experiment['sampling']
-  name = 'greedy' if s['temperature'] == 0 else f"temperature {s['temperature']:g}"
-  name += f", top-k {s['top_k']}" if s['top_k'] else ''
-  name += f", top-p {s['top_p']:g}" if s['top_p'] < 1 else ''
-  return f"{name}, gamma {experiment['gamma']}"
+  return f"{sampling_name(Sampling(**experiment['sampling']))}, gamma {experiment['gamma']}"
 
 
 def markdown(result: dict) -> str:
@@ -81,8 +84,7 @@ def _rows(result):
 
 
 def _texts(shown: dict) -> str:
-  name = 'temperature ' + f"{shown['sampling']['temperature']:g}"
-  lines = [f'\nTexts at {name}:\n']
+  lines = [f"\nTexts, {sampling_name(Sampling(**shown['sampling']))}:\n"]
   for example in shown['examples']:
     lines.append(f"\n- source: {example['source']}\n"
                  f"  - target alone: {example['target_alone']}\n"

@@ -10,6 +10,7 @@ import numpy as np
 from specdec_jax.results import Result
 from specdec_jax.runs.batching import Batch
 from specdec_jax.runs.methods import Method
+from specdec_jax.runs.progress import Progress
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,7 @@ class Timed:
 
 
 def time_methods(target, methods: Sequence[Method], batches: Sequence[Batch], repeats: int,
-                 progress) -> list[Timed]:
+                 name: str) -> list[Timed]:
   """Warms each method up on each shape, then times them in turns, batch by batch.
 
   Args:
@@ -43,27 +44,32 @@ def time_methods(target, methods: Sequence[Method], batches: Sequence[Batch], re
     methods: what to time; the one that goes first changes with every batch and repeat.
     batches: `batching.batches`.
     repeats: timings of each batch, of which the median counts.
-    progress: `progress.Progress`, told of each decoded batch.
+    name: what the progress lines call it.
   """
   if repeats < 1:
     raise ValueError(f'repeats is {repeats}; it must be at least 1.')
   warm_up = [0.0] * len(methods)
-  for batch in {b.tokens.shape: b for b in batches}.values():
-    for m, method in enumerate(methods):
-      warm_up[m] += _timed(method, target, batch)[0]
+  shapes = list({b.tokens.shape: b for b in batches}.values())
+  with Progress(len(shapes) * len(methods), f'{name}: warm-up', 'program') as progress:
+    for batch in shapes:
+      for m, method in enumerate(methods):
+        warm_up[m] += _timed(method, target, batch)[0]
+        progress.add(1)
   results = [[] for _ in methods]
   seconds = np.zeros((len(methods), len(batches)))
-  for b, batch in enumerate(batches):
-    taken = [[] for _ in methods]
-    for repeat in range(repeats):
-      for turn in range(len(methods)):
-        m = (turn + b + repeat) % len(methods)
-        elapsed, result = _timed(methods[m], target, batch)
-        taken[m].append(elapsed)
-        if repeat == 0:
-          results[m].append(result)
-        progress.add(len(batch.indices), int(result.lengths[:len(batch.indices)].sum()))
-    seconds[:, b] = [statistics.median(t) for t in taken]
+  rows = sum(len(b.indices) for b in batches)
+  with Progress(rows * repeats * len(methods), f'{name}: timing') as progress:
+    for b, batch in enumerate(batches):
+      taken = [[] for _ in methods]
+      for repeat in range(repeats):
+        for turn in range(len(methods)):
+          m = (turn + b + repeat) % len(methods)
+          elapsed, result = _timed(methods[m], target, batch)
+          taken[m].append(elapsed)
+          if repeat == 0:
+            results[m].append(result)
+          progress.add(len(batch.indices), int(result.lengths[:len(batch.indices)].sum()))
+      seconds[:, b] = [statistics.median(t) for t in taken]
   return [Timed(method=method, results=r, seconds=s, warm_up_seconds=w)
           for method, r, s, w in zip(methods, results, seconds, warm_up)]
 
