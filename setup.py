@@ -61,6 +61,7 @@ setuptools.setup(
         'numpy',
         'optax',
         'orbax-checkpoint',
+        'rouge_score',
         'sacrebleu',
         'safetensors',
         'sentencepiece',

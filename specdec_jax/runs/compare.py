@@ -7,16 +7,16 @@ from typing import Any
 import gin
 import numpy as np
 
-from specdec_jax.analysis import alpha as alpha_lib
 from specdec_jax.analysis import cost as cost_lib
-from specdec_jax.analysis import operations
-from specdec_jax.analysis import theory
+from specdec_jax.data import metrics as metrics_lib
 from specdec_jax.model import Model
-from specdec_jax.runs import agreement
+from specdec_jax.runs import alphas
 from specdec_jax.runs import batching
+from specdec_jax.runs import experiment
 from specdec_jax.runs import output
 from specdec_jax.runs import report
 from specdec_jax.runs.methods import Method
+from specdec_jax.runs.t5x_method import T5XMethod
 from specdec_jax.runs.timing import time_methods
 from specdec_jax.sampling import Sampling
 
@@ -24,6 +24,7 @@ from specdec_jax.sampling import Sampling
 def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = gin.REQUIRED,
             drafter: Any = gin.REQUIRED, gammas: Sequence[int] = (7,),
             samplings: Sequence[Sampling] = (Sampling(temperature=0.0), Sampling(temperature=1.0)),
+            leniences: Sequence[float] = (1.0,), metrics: Sequence[str] = (), t5x: bool = False,
             seed: int = 0, batch_size: int = 1, repeats: int = 1, max_decode_len: int = 128,
             max_input_len: int = 512, long_inputs: str = 'refuse', prefix: str = '',
             buckets: Sequence[int] = (), short_input_len: int = 32, alpha_tokens: int = 10_000,
@@ -40,6 +41,9 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = 
     drafter: what drafts.
     gammas: draft lengths to compare, each at every sampling.
     samplings: temperature, top-k and top-p settings.
+    leniences: each with every gamma; 1 is exact, less is not [app. A.5].
+    metrics: of `data.metrics.METRICS`, of both decoders' texts against the references.
+    t5x: time T5X's own decode too, the baseline of the paper's Table 2.
     repeats: timings of each batch; their median counts.
     short_input_len: inputs up to this many tokens are reported apart from longer ones.
     alpha_tokens: how much of the target's own text alpha is measured on, at most.
@@ -54,35 +58,42 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = 
     output.RunFailed: greedy texts differ where the target's two largest logits do
       not tie; the report is written first.
   """
-  if not gammas or not samplings:
-    raise ValueError('compare needs at least one gamma and one sampling; set compare.gammas and '
-                     'compare.samplings.')
+  if not gammas or not samplings or not leniences:
+    raise ValueError('compare needs at least one gamma, sampling and lenience; set compare.gammas, '
+                     'compare.samplings and compare.leniences.')
   common = dict(max_decode_len=max_decode_len, seed=seed)
   methods = {s: [Method(sampling=s, **common)] + [
-      Method(drafter=drafter, gamma=g, sampling=s, **common) for g in gammas] for s in samplings}
+      Method(drafter=drafter, gamma=g, lenience=l, sampling=s, **common)
+      for l in leniences for g in gammas] for s in samplings}
   inputs = batching.encode(target, examples, max_input_len, long_inputs, prefix)
+  metrics_lib.check(metrics, inputs.examples)
   short = np.array([len(row) <= short_input_len for row in inputs.rows])
   batches_of = lambda members: batching.batches(
       inputs, batch_size, max_input_len, np.flatnonzero(members), buckets)
   grouped = {'short': batches_of(short), 'long': batches_of(~short)}
   batches = [b for group in grouped.values() for b in group]
-  group_of_batch = np.array([name for name, group in grouped.items() for _ in group])
+  group_of_batch = [name for name, group in grouped.items() for _ in group]
   target.check_tokens(batches[0].tokens)
   drafter.check(target)
 
   experiments, shown = [], []
   for sampling, to_time in methods.items():
-    timed = time_methods(target, to_time, batches, repeats, report.sampling_name(sampling))
-    alone = timed[0]
-    measured = _alpha(target, drafter, batches, alone, sampling, alpha_tokens)
+    baseline = [T5XMethod(target, max_decode_len, sampling, seed)] if t5x else []
+    timed = time_methods(target, to_time + baseline, batches, repeats,
+                         report.sampling_name(sampling))
+    alone, of_t5x = timed[0], timed[-1] if t5x else None
+    alpha_of = {l: alphas.over_texts(target, drafter, batches, alone.results, sampling,
+                                     alpha_tokens, l) for l in leniences}
     costs = _costs(target, drafter, batches, alone, gammas, sampling, max_decode_len)
-    for speculative in timed[1:]:
-      experiment = _experiment(
-          target, drafter, batches, group_of_batch, alone, speculative, measured,
-          costs[speculative.method.gamma])
-      experiment['outputs'] = _outputs(target, inputs, batches, alone, speculative, tie_margin)
-      experiments.append(experiment)
-    shown.append((sampling, _texts(target, inputs, batches, timed[:2], shown_examples)))
+    said = [experiment.texts(target, batches, t) for t in timed[:len(to_time)]]
+    for speculative, texts in zip(timed[1:], said[1:]):
+      method = speculative.method
+      experiments.append({
+          **experiment.figures(target, batches, group_of_batch, alone, speculative, of_t5x,
+                               alpha_of[method.lenience], costs[method.gamma]),
+          'outputs': experiment.outputs(target, inputs, batches, alone, speculative, tie_margin),
+          'quality': _quality(metrics, inputs, said[0], texts)})
+    shown.append((sampling, _shown(inputs, said[0], said[1], shown_examples)))
 
   result = {'target': report.describe(target), 'drafter': drafter.name,
             'examples': len(inputs.rows), 'cut_inputs': inputs.cut,
@@ -103,26 +114,6 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = 
   return result
 
 
-def _alpha(target, drafter, batches, alone, sampling, num_tokens) -> alpha_lib.Alpha:
-  """Cor. 3.6 over the text that the baseline generated just now, inputs in a random order."""
-  rows = [(b, row) for b, batch in enumerate(batches) for row in range(len(batch.indices))]
-  of_bucket, counts = {}, []
-  for place in np.random.default_rng(0).permutation(len(rows)):
-    b, row = rows[place]
-    result = alone.results[b]
-    of_bucket.setdefault(batches[b].tokens.shape[1], []).append(
-        (batches[b].tokens[row], result.tokens[row], result.lengths[row]))
-    counts.append(int(result.lengths[row]))
-    if sum(counts) >= num_tokens:
-      break
-  sums, counts = [], []
-  for texts in of_bucket.values():
-    tokens, emitted, lengths = map(np.stack, zip(*texts))
-    sums += alpha_lib.text_betas(target, drafter, tokens, emitted, lengths, sampling).tolist()
-    counts += lengths.tolist()
-  return alpha_lib.estimate(sums, counts)
-
-
 def _costs(target, drafter, batches, alone, gammas, sampling, max_decode_len):
   """Timed on a batch of middling length, in the middle of a text of mean length."""
   rows = sum(len(b.indices) for b in batches)
@@ -132,77 +123,16 @@ def _costs(target, drafter, batches, alone, gammas, sampling, max_decode_len):
                           max_decode_len=max_decode_len, position=position)
 
 
-def _experiment(target, drafter, batches, group_of_batch, alone, speculative, measured,
-                cost) -> dict:
-  """All figures of one sampling and gamma, JSON-ready; seconds and tokens/s are walltime."""
-  gamma, alpha = cost.gamma, measured.alpha
-  c_hat = operations.operations_ratio(target, drafter)
-  counts = {n: speculative.count(n, batches)
-            for n in ('target_calls', 'drafted', 'accepted', 'emitted')}
-  iterations = [int(r.stats.target_calls.max()) for r in speculative.results]
-  everything = _speeds(batches, alone, speculative, slice(None))
-  names = list(dict.fromkeys(group_of_batch.tolist()))
-  return {
-      'sampling': dataclasses.asdict(alone.method.sampling), 'gamma': gamma,
-      **everything,
-      'alpha': alpha, 'alpha_standard_error': _finite(measured.standard_error),
-      'alpha_tokens': measured.num_tokens,
-      'acceptance_rate': counts['accepted'] / max(counts['drafted'], 1), **counts,
-      'expected_tokens_per_call': theory.expected_tokens(alpha, gamma),
-      'c': cost.c, 'verify_cost': cost.verify_cost, 'cost_seconds': dataclasses.asdict(cost),
-      'predicted_speed_up': theory.walltime_improvement(alpha, gamma, cost.c),
-      'predicted_speed_up_with_verify_cost':
-          theory.walltime_improvement(alpha, gamma, cost.c, cost.verify_cost),
-      'best_gamma': theory.optimal_gamma(alpha, cost.slope),
-      'c_hat': c_hat, 'operations_factor': theory.operations_increase(alpha, gamma, c_hat),
-      'explained_time': (sum(map(cost.decode_seconds, iterations))
-                         / everything['speculative']['seconds']),
-      'warm_up_seconds': [alone.warm_up_seconds, speculative.warm_up_seconds],
-      'groups': {n: _speeds(batches, alone, speculative, group_of_batch == n) for n in names}}
+def _quality(metrics, inputs, alone, speculative) -> dict:
+  """Each metric of both decoders' texts."""
+  references = [e.reference for e in inputs.examples]
+  return {name: {'target_alone': metrics_lib.score(name, alone, references),
+                 'speculative': metrics_lib.score(name, speculative, references)}
+          for name in metrics}
 
 
-def _speeds(batches, alone, speculative, which) -> dict:
-  """Both decoders over some of the batches."""
-  members = np.arange(len(batches))[which]
-  pick = lambda timed: (
-      sum(int(timed.results[b].lengths[:len(batches[b].indices)].sum()) for b in members),
-      float(timed.seconds[members].sum()))
-  (tokens, seconds), (fast_tokens, fast_seconds) = pick(alone), pick(speculative)
-  calls = sum(int(speculative.results[b].stats.target_calls[:len(batches[b].indices)].sum())
-              for b in members)
-  return {
-      'inputs': sum(len(batches[b].indices) for b in members),
-      'target_alone': {'tokens': tokens, 'seconds': seconds, 'tokens_per_second': tokens / seconds},
-      'speculative': {'tokens': fast_tokens, 'seconds': fast_seconds,
-                      'tokens_per_second': fast_tokens / fast_seconds},
-      'speed_up': (fast_tokens / fast_seconds) / (tokens / seconds),
-      'tokens_per_call': fast_tokens / max(calls, 1)}
-
-
-def _outputs(target, inputs, batches, alone, speculative, tie_margin) -> dict:
-  """At temperature 0 whether the texts are identical; above it only their law is the same."""
-  if not alone.method.sampling.greedy:
-    return {'relation': 'same law'}
-  found = agreement.differences(target, inputs, batches, alone.results, speculative.results)
-  wrong = agreement.not_ties(found, target.config.dtype, tie_margin)
-  relation = 'identical' if not found else 'different' if wrong else 'identical but for ties'
-  as_dicts = lambda ds: [{**dataclasses.asdict(d), 'margin': _finite(d.margin)} for d in ds]
-  return {'relation': relation, 'different': as_dicts(found), 'not_ties': as_dicts(wrong)}
-
-
-def _texts(target, inputs, batches, timed, number) -> list[dict]:
+def _shown(inputs, alone, speculative, number) -> list[dict]:
   """The first examples of the input with both decoders' texts."""
-  places = {int(i): (b, row) for b, batch in enumerate(batches)
-            for row, i in enumerate(batch.indices)}
-  shown = []
-  for i in range(min(number, len(inputs.rows))):
-    b, row = places[i]
-    alone, speculative = (target.decode(t.results[b].tokens[row:row + 1])[0] for t in timed)
-    shown.append({'id': inputs.examples[i].id, 'source': inputs.examples[i].text,
-                  'target_alone': alone, 'speculative': speculative,
-                  'reference': inputs.examples[i].reference})
-  return shown
-
-
-def _finite(value: float) -> float | None:
-  return float(value) if np.isfinite(value) else None
+  return [{'id': e.id, 'source': e.text, 'target_alone': a, 'speculative': s,
+           'reference': e.reference}
+          for e, a, s in zip(inputs.examples[:number], alone, speculative)]

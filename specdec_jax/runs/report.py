@@ -18,7 +18,9 @@ def sampling_name(sampling: Sampling) -> str:
 
 
 def label(experiment: dict) -> str:
-  return f"{sampling_name(Sampling(**experiment['sampling']))}, gamma {experiment['gamma']}"
+  inexact = '' if experiment['lenience'] == 1 else f", lenience {experiment['lenience']:g}"
+  name = sampling_name(Sampling(**experiment['sampling']))
+  return f"{name}, gamma {experiment['gamma']}{inexact}"
 
 
 def markdown(result: dict) -> str:
@@ -72,6 +74,13 @@ def _rows(result):
       ('operations factor [thm 3.11]', get('operations_factor', 2, 'X')),
       ('time explained by its parts', lambda e: f"{e['explained_time']:.0%}"),
   ]
+  if any(e['t5x'] for e in result['experiments']):
+    rows[1:1] = [('tokens/s, T5X', speed('t5x'))]
+    rows[4:4] = [('speed-up over T5X', get('speed_up_over_t5x', 2, 'X'))]
+  for name in result['experiments'][0]['quality']:
+    for who in ('target_alone', 'speculative'):
+      rows.append((f"{name}, {who.replace('_', ' ')}",
+                   lambda e, n=name, w=who: number(e['quality'][n][w], 1)))
   limit = result['short_input_len']
   if len(result['experiments'][0]['groups']) > 1:
     for name, words in (('short', f'inputs up to {limit} tokens'), ('long', 'longer inputs')):
@@ -92,3 +101,19 @@ def _texts(shown: dict) -> str:
     if example['reference'] is not None:
       lines.append(f"  - reference: {example['reference']}\n")
   return ''.join(lines)
+
+
+def alphas(result: dict) -> str:
+  """The alphas run's table: a row a drafter, a column a sampling and lenience."""
+  cells, columns = {}, {}
+  for m in result['alphas']:
+    name = sampling_name(Sampling(**m['sampling']))
+    name += '' if m['lenience'] == 1 else f", lenience {m['lenience']:g}"
+    columns[name] = None
+    error = number(m['standard_error'], 3) or '?'
+    cells[m['drafter'], name] = f"{m['alpha']:.3f} ± {error}"
+  rows = [[drafter, *(cells[drafter, c] for c in columns)] for drafter in result['drafters']]
+  fewest = min(m['tokens'] for m in result['alphas'])
+  return (f"# Alpha [cor. 3.6] over the target's own texts\n\nTarget: {result['target']}. "
+          f"{fewest} tokens or more a column, of {result['examples']} inputs.\n\n"
+          + table(['drafter', *columns], rows))

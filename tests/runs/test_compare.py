@@ -6,6 +6,7 @@ import pytest
 
 from specdec_jax.analysis import cost as cost_lib
 from specdec_jax.analysis import theory
+from specdec_jax.data import metrics
 from specdec_jax.data.examples import read_examples
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.runs import agreement
@@ -19,6 +20,8 @@ from specdec_jax.sampling import Sampling
 GREEDY, WARM = Sampling(temperature=0.0), Sampling(temperature=1.0)
 SETTINGS = dict(max_decode_len=12, max_input_len=32, buckets=(32,), batch_size=4,
                 short_input_len=8)
+STUB_COST = cost_lib.Cost(gamma=2, draft_step=1.0, target_step=2.0, verify_pass=2.0,
+                          target_encoder=1.0, draft_encoder=1.0)
 
 
 @pytest.fixture(scope='module')
@@ -36,7 +39,8 @@ def compared(target, drafter, examples, tmp_path_factory):
   """The report of a comparison at two temperatures, and its directory."""
   directory = tmp_path_factory.mktemp('compare')
   return compare_lib.compare(str(directory), target, examples, drafter, gammas=(2,),
-                             samplings=(GREEDY, WARM), repeats=2, **SETTINGS), directory
+                             samplings=(GREEDY, WARM), repeats=2, metrics=('bleu',),
+                             **SETTINGS), directory
 
 
 def test_both_count_the_same_tokens_the_same_way(compared, target, examples):
@@ -65,12 +69,28 @@ def test_figures_follow_from_one_another(compared):
         e['alpha'], 2, e['c'], e['verify_cost'])
     assert e['operations_factor'] == theory.operations_increase(e['alpha'], 2, e['c_hat'])
     assert 0 < e['c_hat'] < 1 and e['alpha_tokens'] == e['target_alone']['tokens']
+    positions = e['accepted_by_position']
+    assert len(positions) == 2 and sum(positions) == e['accepted']
+    assert e['target_calls'] >= positions[0] >= positions[1]
+    assert e['t5x'] is None and e['speed_up_over_t5x'] is None
     groups = e['groups']
     assert set(groups) == {'short', 'long'}
     assert groups['short']['inputs'] + groups['long']['inputs'] == e['inputs'] == 12
     for who in ('target_alone', 'speculative'):
       assert sum(g[who]['tokens'] for g in groups.values()) == e[who]['tokens']
       assert sum(g[who]['seconds'] for g in groups.values()) == pytest.approx(e[who]['seconds'])
+
+
+def test_quality_is_that_of_each_decoders_texts(compared, target, examples):
+  greedy, warm = (e['quality']['bleu'] for e in compared[0]['experiments'])
+  assert greedy['target_alone'] == greedy['speculative']
+  inputs = batching.encode(target, examples, 32)
+  texts = [''] * 12
+  for batch in batching.batches(inputs, 4, 32, buckets=(32,)):
+    said = target.decode(Method(sampling=WARM, max_decode_len=12)(target, batch).tokens)
+    for i, text in zip(batch.indices, said):
+      texts[i] = text
+  assert warm['target_alone'] == metrics.bleu(texts, [e.reference for e in examples])
 
 
 def test_alpha_agrees_with_what_was_accepted(compared):
@@ -112,9 +132,7 @@ def test_a_wrong_greedy_text_fails_after_the_report(
     return dataclasses.replace(result, tokens=tokens)
 
   monkeypatch.setattr(Method, '__call__', wrong)
-  monkeypatch.setattr(cost_lib, 'measure', lambda *unused, **also: {2: cost_lib.Cost(
-      gamma=2, draft_step=1.0, target_step=2.0, verify_pass=2.0, target_encoder=1.0,
-      draft_encoder=1.0)})
+  monkeypatch.setattr(cost_lib, 'measure', lambda *unused, **also: {2: STUB_COST})
   settings = dict(gammas=(2,), samplings=(GREEDY,), **SETTINGS)
   with pytest.raises(output.RunFailed, match=r'greedy texts differ .* at token 2 \(margin'):
     compare_lib.compare(str(tmp_path), target, examples, drafter, **settings)
@@ -143,8 +161,36 @@ def test_the_margin_is_that_of_the_targets_two_largest_logits(target, examples):
   assert agreement.not_ties([dataclasses.replace(found, margin=float('nan'))], 'float32')
 
 
+def test_lenience_is_called_inexact_and_t5x_is_one_more_baseline(
+    target, drafter, examples, tmp_path, monkeypatch):
+  class StandIn(Method):
+    name = 'T5X'
+
+  monkeypatch.setattr(compare_lib, 'T5XMethod', lambda target, length, sampling, seed: StandIn(
+      max_decode_len=length, sampling=sampling, seed=seed))
+  monkeypatch.setattr(cost_lib, 'measure', lambda *unused, **also: {2: STUB_COST})
+  result = compare_lib.compare(str(tmp_path), target, examples, drafter, gammas=(2,),
+                               samplings=(WARM,), leniences=(1.0, 0.4), t5x=True, **SETTINGS)
+  exact, lenient = result['experiments']
+  assert exact['outputs'] == {'relation': 'same law'}
+  assert lenient['outputs'] == {'relation': 'inexact (lenience 0.4)'}
+  assert report.label(lenient) == 'temperature 1, gamma 2, lenience 0.4'
+  assert lenient['alpha'] > exact['alpha'] and lenient['acceptance_rate'] > exact['acceptance_rate']
+  for e in (exact, lenient):
+    assert e['t5x']['tokens'] == e['target_alone']['tokens']
+    assert e['speed_up_over_t5x'] == (
+        e['speculative']['tokens_per_second'] / e['t5x']['tokens_per_second'])
+  text = (tmp_path / 'report.md').read_text()
+  assert 'tokens/s, T5X' in text and 'speed-up over T5X' in text
+
+
 def test_nothing_to_compare_is_refused(target, drafter, examples, tmp_path):
   with pytest.raises(ValueError, match='at least one gamma'):
     compare_lib.compare(str(tmp_path), target, examples, drafter, gammas=())
   with pytest.raises(ValueError, match='repeats is 0'):
     compare_lib.compare(str(tmp_path), target, examples, drafter, repeats=0, **SETTINGS)
+  with pytest.raises(ValueError, match="No metric 'blue'; there are bleu, rouge1"):
+    compare_lib.compare(str(tmp_path), target, examples, drafter, metrics=('blue',), **SETTINGS)
+  bare = [dataclasses.replace(e, reference=None) for e in examples]
+  with pytest.raises(ValueError, match='bleu needs references, but 12 of 12 examples have none'):
+    compare_lib.compare(str(tmp_path), target, bare, drafter, metrics=('bleu',), **SETTINGS)

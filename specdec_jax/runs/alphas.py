@@ -1,0 +1,107 @@
+"""The alphas run: alpha of several drafters, samplings and leniences over the target's own texts.
+
+What Table 3 and the upper part of Table 5 report; nothing is timed.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+import dataclasses
+from typing import Any
+
+import gin
+import numpy as np
+
+from specdec_jax.analysis import alpha as alpha_lib
+from specdec_jax.model import Model
+from specdec_jax.runs import batching
+from specdec_jax.runs import experiment
+from specdec_jax.runs import output
+from specdec_jax.runs import report
+from specdec_jax.runs.methods import Method
+from specdec_jax.runs.progress import Progress
+from specdec_jax.sampling import Sampling
+
+
+def alphas(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = gin.REQUIRED,
+           drafters: Mapping[str, Any] = gin.REQUIRED,
+           samplings: Sequence[Sampling] = (Sampling(temperature=0.0), Sampling(temperature=1.0)),
+           leniences: Sequence[float] = (1.0,), num_tokens: int = 10_000, seed: int = 0,
+           batch_size: int = 8, max_decode_len: int = 128, max_input_len: int = 512,
+           long_inputs: str = 'refuse', prefix: str = '', buckets: Sequence[int] = ()) -> dict:
+  """Writes alphas.json and alphas.md into output_dir and prints the table.
+
+  The target decodes the examples, in a random order, until it has said num_tokens
+  tokens at each sampling; every drafter is measured on the same texts.
+
+  Args:
+    output_dir: claimed by `launch.main`.
+    target, examples, seed, batch_size, max_decode_len, max_input_len, long_inputs,
+      prefix, buckets: as in `decode`.
+    drafters: name -> drafter.
+    samplings: temperature, top-k and top-p settings.
+    leniences: alpha with lenience is E[sum_x min(p / l, q)] [app. A.5].
+    num_tokens: as the paper's 10,000 [§4.2]; fewer where the examples don't yield them.
+
+  Returns:
+    The report.
+  """
+  inputs = batching.encode(target, examples, max_input_len, long_inputs, prefix)
+  for drafter in drafters.values():
+    drafter.check(target)
+  order = np.random.default_rng(0).permutation(len(inputs.rows))
+  groups = [order[i:i + 16 * batch_size] for i in range(0, len(order), 16 * batch_size)]
+  measured = []
+  for sampling in samplings:
+    method = Method(sampling=sampling, max_decode_len=max_decode_len, seed=seed)
+    batches, results, tokens = [], [], 0
+    with Progress(num_tokens, report.sampling_name(sampling), 'token') as progress:
+      for group in groups:
+        if tokens >= num_tokens:
+          break
+        for batch in batching.batches(inputs, batch_size, max_input_len, group, buckets):
+          result = method(target, batch)
+          emitted = int(result.lengths[:len(batch.indices)].sum())
+          batches, results, tokens = [*batches, batch], [*results, result], tokens + emitted
+          progress.add(emitted, emitted)
+    for name, drafter in drafters.items():
+      for lenience in leniences:
+        alpha = over_texts(target, drafter, batches, results, sampling, num_tokens, lenience)
+        measured.append({
+            'drafter': name, 'sampling': dataclasses.asdict(sampling), 'lenience': lenience,
+            'alpha': alpha.alpha, 'standard_error': experiment.finite(alpha.standard_error),
+            'tokens': alpha.num_tokens})
+  result = {'target': report.describe(target), 'examples': len(inputs.rows),
+            'drafters': {name: d.name for name, d in drafters.items()},
+            'device': output.environment()['device'], 'alphas': measured}
+  output.write_json(output_dir, 'alphas.json', result)
+  text = report.alphas(result)
+  output.write(output_dir, 'alphas.md', text)
+  print(text)
+  return result
+
+
+def over_texts(target, drafter, batches, results, sampling: Sampling, num_tokens: int,
+               lenience: float = 1.0) -> alpha_lib.Alpha:
+  """Cor. 3.6 over texts that the target alone generated, taken in a random order.
+
+  Args:
+    batches, results: what was decoded and the target's `Result` for each.
+    num_tokens: enough; the last text is not cut to fit.
+  """
+  rows = [(b, row) for b, batch in enumerate(batches) for row in range(len(batch.indices))]
+  of_bucket, total = {}, 0
+  for place in np.random.default_rng(0).permutation(len(rows)):
+    b, row = rows[place]
+    result = results[b]
+    of_bucket.setdefault(batches[b].tokens.shape[1], []).append(
+        (batches[b].tokens[row], result.tokens[row], result.lengths[row]))
+    total += int(result.lengths[row])
+    if total >= num_tokens:
+      break
+  extra = {} if lenience == 1 else {'lenience': lenience}
+  sums, counts = [], []
+  for texts in of_bucket.values():
+    tokens, emitted, lengths = map(np.stack, zip(*texts))
+    sums += alpha_lib.text_betas(
+        target, drafter, tokens, emitted, lengths, sampling, **extra).tolist()
+    counts += lengths.tolist()
+  return alpha_lib.estimate(sums, counts)
