@@ -21,7 +21,7 @@ import numpy as np
 from specdec_jax.laws import Law
 from specdec_jax.results import Result, Stats, Status
 from specdec_jax.sampling import Sampling
-from specdec_jax.speculative import check_lenience, verify
+from specdec_jax.speculative import check_lenience, check_verification, verify, verify_greedy
 
 
 _MOST_KEYS = 2 ** 32 - 1  # seeds and ids are 32 bits of a random key
@@ -76,9 +76,7 @@ def speculative_decode(target, drafter, tokens, *, gamma: int = 7, sampling: Sam
   """
   gamma = _whole('gamma', gamma, 1, hint=' (autoregressive_decode decodes without a draft)')
   check_lenience(lenience)
-  if sampling.greedy and lenience < 1:
-    raise ValueError(f'lenience is {lenience}, but at temperature 0 it would change nothing: p and q are '
-                     'one-hot, and the ratio of their entries is 0 or 1. Leave it at 1.')
+  check_verification(verification)
   drafter.check(target)
   settings = Settings(gamma=gamma, max_decode_len=max_decode_len, sampling=sampling, lenience=lenience,
                       verification=verification, processors=tuple(logits_processors))
@@ -147,7 +145,7 @@ def _start(target, drafter, tokens, settings: Settings) -> State:
 
 
 def _iterate(target, drafter, law, settings, row_keys, first, state: State) -> State:
-  gamma, batch = settings.gamma, state.position.shape[0]
+  gamma = settings.gamma
   keys = jax.vmap(lambda k, p: jax.random.split(jax.random.fold_in(k, p)))(row_keys, state.position)
   draft_keys, verify_keys = keys[:, 0], keys[:, 1]
 
@@ -161,19 +159,15 @@ def _iterate(target, drafter, law, settings, row_keys, first, state: State) -> S
 
   logits, target_cache = target.step(state.target_cache, block, state.position)
   lengths = state.position[:, None] + 1 + jnp.arange(gamma + 1)
-  p = law.probabilities(logits, history, lengths, first)
+  processed = law.process(logits, history, lengths, first)
+  finite = jnp.isfinite(logits).all(-1) & jnp.isfinite(processed.max(-1))  # [B, gamma + 1]
 
-  if gamma:
-    num_accepted, next_token = jax.vmap(functools.partial(
-        verify, lenience=settings.lenience, verification=settings.verification))(
-            p, q, draft, verify_keys)
-    place = jnp.arange(gamma + 1)
-    emitted = jnp.where(place < num_accepted[:, None], jnp.pad(draft, ((0, 0), (0, 1))),
-                        next_token[:, None])  # [B, gamma + 1], meant up to num_accepted
-  else:
-    num_accepted, emitted = jnp.zeros(batch, jnp.int32), law.draw(p[:, 0], verify_keys)[:, None]
+  num_accepted, next_token = choose(
+      law, settings, processed, q if gamma else None, block[:, 1:], verify_keys)
+  place = jnp.arange(gamma + 1)
+  emitted = jnp.where(place < num_accepted[:, None], jnp.pad(block[:, 1:], ((0, 0), (0, 1))),
+                      next_token[:, None])  # [B, gamma + 1], meant up to num_accepted
 
-  finite = jnp.isfinite(logits).all(-1) & jnp.isfinite(p).all(-1)  # [B, gamma + 1]
   length, status = _cut(emitted, num_accepted + 1, finite, target.eos_id, settings, state)
   return State(
       history=_write_rows(history, emitted, state.position + 1),
@@ -182,6 +176,28 @@ def _iterate(target, drafter, law, settings, row_keys, first, state: State) -> S
       scores=state.scores + _log_probability(law.mask(logits), emitted, length),
       stats=_count(state, status, length, num_accepted, settings),
       target_cache=target_cache, drafter_state=drafter_state)
+
+
+def choose(law: Law, settings: Settings, processed, q, draft, keys):
+  """The rule for every row: how much of its draft stands, and the token behind that.
+
+  Args:
+    processed: float32 [B, gamma + 1, V], of `Law.process`.
+    q: float32 [B, gamma, V]; None without a draft.
+    draft: int32 [B, gamma].
+    keys: typed keys [B].
+
+  Returns:
+    num_accepted and next_token, int32 [B] each.
+  """
+  if law.sampling.greedy:
+    rule = functools.partial(verify_greedy, lenience=settings.lenience)
+    return jax.vmap(rule)(processed, draft)
+  if not settings.gamma:
+    next_token, _ = law.sample(processed[:, 0], keys)
+    return jnp.zeros_like(next_token), next_token
+  rule = functools.partial(verify, lenience=settings.lenience, verification=settings.verification)
+  return jax.vmap(rule)(law.sampling.probabilities(processed), q, draft, keys)
 
 
 def _cut(emitted, length, finite, eos_id, settings, state: State):

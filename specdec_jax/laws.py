@@ -36,8 +36,8 @@ class Law:
       logits = jnp.where(jnp.arange(self.num_rows) < self.num_tokens, logits, -jnp.inf)
     return logits
 
-  def probabilities(self, logits, history, lengths, first):
-    """The laws of the tokens that follow.
+  def process(self, logits, history, lengths, first):
+    """Masked and processed logits of the tokens that follow, not yet standardised.
 
     Args:
       logits: float [B, T, V'], raw.
@@ -51,13 +51,18 @@ class Law:
     logits = self.mask(logits)
     for processor in self.processors:
       logits = _at_every_position(processor, logits, history, lengths, first)
-    return self.sampling.probabilities(logits)
+    return logits
 
-  def draw(self, probs, keys):
-    """One token a row: laws [B, V] and keys [B] -> int32 [B]."""
+  def probabilities(self, logits, history, lengths, first):
+    """The laws of the tokens that follow, float32 [B, T, V]; arguments as `process`."""
+    return self.sampling.probabilities(self.process(logits, history, lengths, first))
+
+  def sample(self, processed, keys):
+    """A token a row and the law it is drawn from: [B, V] of `process` -> int32 [B], float32 [B, V]."""
+    probs = self.sampling.probabilities(processed)
     if self.sampling.greedy:
-      return jnp.argmax(probs, axis=-1).astype(jnp.int32)
-    return jax.vmap(sampling_lib.draw)(probs, keys)
+      return jnp.argmax(processed, axis=-1).astype(jnp.int32), probs
+    return jax.vmap(sampling_lib.draw)(probs, keys), probs
 
 
 @jax.tree_util.register_dataclass

@@ -29,8 +29,7 @@ def verify(p, q, draft_tokens, key, lenience: float = 1.0, verification: str = '
   Returns:
     num_accepted (int32 scalar, 0 to gamma) and next_token (int32 scalar).
   """
-  if verification != 'token':
-    raise ValueError(f"verification is '{verification}'; the rule here is 'token'.")
+  check_verification(verification)
   check_lenience(lenience)
   p, q = jnp.asarray(p, jnp.float32), jnp.asarray(q, jnp.float32)
   draft_tokens = jnp.asarray(draft_tokens)
@@ -49,6 +48,31 @@ def verify(p, q, draft_tokens, key, lenience: float = 1.0, verification: str = '
   return num_accepted, draw(residual(p[num_accepted], q_next), next_key)
 
 
+def verify_greedy(logits, draft_tokens, lenience: float = 1.0):
+  """The rule at temperature 0, where p is one-hot: keeps the draft while it is the target's maximum.
+
+  That is `verify` for one-hot p and any q, without its random numbers. Lenience < 1 also
+  keeps a token x with p(x) >= lenience * max(p), p taken before the argmax: the condition
+  that is meant in app. A.5, which prints it the other way round.
+
+  Args:
+    logits: float32 [gamma + 1, V], the target's, masked and processed, not standardised.
+    draft_tokens: int32 [gamma].
+    lenience: in [0, 1].
+
+  Returns:
+    num_accepted and next_token, the first maximum at its place, as `verify`.
+  """
+  best = jnp.argmax(logits, axis=-1).astype(jnp.int32)
+  at = jnp.arange(draft_tokens.shape[0])
+  accepted = draft_tokens == best[:-1]
+  if lenience < 1:
+    ratio = jnp.exp(logits[at, draft_tokens] - logits.max(-1)[:-1])  # p(x) / max(p)
+    accepted |= (ratio >= lenience) & (ratio > 0)
+  num_accepted = jnp.cumprod(accepted, dtype=jnp.int32).sum(dtype=jnp.int32)
+  return num_accepted, best[num_accepted]
+
+
 def residual(p, q):
   """Normalised max(0, p - q) [§2.3]; p itself where that is zero or not finite. float32 [V]."""
   excess = jnp.maximum(p - q, 0.0)
@@ -60,3 +84,8 @@ def residual(p, q):
 def check_lenience(lenience: float):
   if isinstance(lenience, numbers.Real) and not 0 <= lenience <= 1:
     raise ValueError(f'lenience is {lenience}; it must be in [0, 1], and 1 is exact.')
+
+
+def check_verification(verification: str):
+  if verification != 'token':
+    raise ValueError(f"verification is '{verification}'; the rule here is 'token'.")

@@ -45,6 +45,19 @@ def verify(p, q, draft, u, lenience=1.0):
   return n, np.array(excess) / sum(excess) if sum(excess) > 0 else p[n]
 
 
+def verify_greedy(logits, draft, lenience=1.0):
+  """The rule at temperature 0: number accepted and the next token; lenient by p before the argmax."""
+  n = 0
+  while n < len(draft):
+    p = standardise(logits[n], Sampling())
+    first = int(np.argmax(logits[n]))
+    lenient = lenience < 1 and p[draft[n]] >= lenience * max(p) and p[draft[n]] > 0
+    if draft[n] != first and not lenient:
+      break
+    n += 1
+  return n, int(np.argmax(logits[n]))
+
+
 def next_law(toy, source, tokens, sampling, processors=()):
   """The standardised law after decoder tokens, the start token first."""
   logits = toy.next_logits(source, tokens)

@@ -41,7 +41,7 @@ def no_compilation(monkeypatch):
     ({'tokens': [[1.0], [2.0], [3.0]]}, 'tokens must be integers .* not float64'),
     ({'tokens': [[1, 2], [3, 4], [0, 1]]}, r'tokens\[1, 1\] is 4, but the model has ids 0 to 3'),
     ({'tokens': [[1, 2], [3, -1], [0, 1]]}, r'tokens\[1, 1\] is -1'),
-    ({'sampling': sd.Sampling(temperature=0), 'lenience': 0.5}, 'lenience is 0.5, but at temperature 0'),
+    ({'verification': 'blok'}, "verification is 'blok'; the rule here is 'token'"),
 ])
 def test_speculative_decode_names_bad_input(options, message):
   arguments = {'tokens': TOKENS, 'max_decode_len': 4, **options}

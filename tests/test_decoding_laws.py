@@ -107,6 +107,25 @@ def test_lenience_is_rejected_and_bounded():
   assert (first < p / 0.5 + 0.02).all()
 
 
+def test_lenience_at_temperature_0_keeps_what_is_nearly_the_maximum():
+  """Every token is the target's first maximum, or as likely as lenience allows; some are the latter."""
+  greedy, lenience = sd.Sampling(temperature=0), 0.6
+  near, others = 0, {}
+  for seed in range(6):
+    target, draft = toy.random_toy(seed), sd.ModelDrafter(toy.scaled(toy.random_toy(seed + 50), 1.0))
+    decode = lambda **options: sd.speculative_decode(
+        target, draft, toy.sources(1), gamma=3, sampling=greedy, max_decode_len=LENGTH, **options)
+    lenient, exact = decode(lenience=lenience), decode()
+    past = (target.config.decoder_start_id,)
+    for token in lenient.tokens[0, :lenient.lengths[0]].tolist():
+      p = reference.next_law(target, 0, past, sd.Sampling())
+      assert p[token] >= lenience * p.max() * (1 - 1e-5)
+      near += token != p.argmax()
+      past += (token,)
+    others[seed] = lenient.stats.accepted.sum() - exact.stats.accepted.sum()
+  assert near and max(others.values()) > 0
+
+
 def patched_decode(target, drafter, *, gamma, source=0, rows=ROWS):
   """As `check`, compiled afresh, so that a patched part of the loop is the one that runs."""
   settings = decoding.Settings(gamma=gamma, max_decode_len=LENGTH, sampling=sd.Sampling())

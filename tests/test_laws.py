@@ -88,9 +88,13 @@ def test_processors_run_in_order_on_masked_logits_before_standardisation():
   assert (got[..., 5:] == 0).all()
 
 
-def test_draw_takes_one_token_a_row_by_its_own_key():
-  probs = jnp.tile(jnp.array([0.1, 0.0, 0.6, 0.3]), (20_000, 1))
-  drawn = np.asarray(law().draw(probs, jax.random.split(jax.random.key(0), 20_000)))
-  assert chisquare.counts(np.bincount(drawn, minlength=4), probs[0]) > chisquare.ACCEPT
-  greedy = law(sampling=Sampling(temperature=0)).draw(jnp.eye(4)[jnp.array([2, 0])], None)
-  np.testing.assert_array_equal(greedy, [2, 0])
+def test_sample_takes_one_token_a_row_by_its_own_key():
+  logits = jnp.tile(jnp.log(jnp.array([0.1, 0.0, 0.6, 0.3])), (20_000, 1))
+  sample = lambda logits, **settings: law(**settings).sample(logits, jax.random.split(jax.random.key(0), len(logits)))
+  drawn, q = sample(logits)
+  np.testing.assert_allclose(q[7], [0.1, 0.0, 0.6, 0.3], rtol=1e-5)
+  assert chisquare.counts(np.bincount(drawn, minlength=4), q[0]) > chisquare.ACCEPT
+  first, one_hot = sample(jnp.array([[1.0, 0.0, 2.0, 2.0], [3.0, 0.0, 2.0, -1.0]]),
+                          sampling=Sampling(temperature=0))
+  np.testing.assert_array_equal(first, [2, 0])
+  np.testing.assert_array_equal(one_hot, np.eye(4)[[2, 0]])

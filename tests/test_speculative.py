@@ -9,7 +9,7 @@ import pytest
 import reference
 from specdec_jax import sampling as sampling_lib
 from specdec_jax import speculative
-from specdec_jax.speculative import residual, verify
+from specdec_jax.speculative import residual, verify, verify_greedy
 
 V, GAMMA = 4, 3
 KEYS = 40_000
@@ -118,6 +118,38 @@ def test_lenience_accepts_more_and_is_bounded(lenience):
   assert chisquare.counts(np.bincount(n, minlength=GAMMA + 1), law.clip(0)) > chisquare.ACCEPT
   first = np.bincount(np.where(n > 0, draft[:, 0], next_token), minlength=V) / KEYS
   assert (first <= p[0] / max(lenience, 1e-9) + 0.01).all()
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1.0, 0.7, 0.3, 0.05, 0.0]),
+                  st.sampled_from([0.2, 1.0, 5.0]))
+def test_greedy_rule_equals_plain_python(seed, lenience, spread):
+  random = np.random.default_rng(seed)
+  logits = random.normal(0, spread, (GAMMA + 1, V)).astype(np.float32)
+  logits[:, 2] = -np.inf  # a masked token
+  if seed % 2:
+    logits = np.round(logits)  # ties
+  draft = random.integers(0, V, GAMMA)
+  near = np.where(random.random(GAMMA) < 0.6, logits[:GAMMA].argmax(-1), draft)
+  assert verify_greedy(logits, near, lenience) == reference.verify_greedy(logits, near, lenience)
+
+
+def test_greedy_rule_is_the_rule_for_one_hot_laws():
+  random = np.random.default_rng(0)
+  for seed in range(20):
+    logits = np.round(random.normal(0, 1, (GAMMA + 1, V)).astype(np.float32))
+    draft = np.where(random.random(GAMMA) < 0.6, logits[:GAMMA].argmax(-1), random.integers(0, V, GAMMA))
+    p, q = one_hot(*logits.argmax(-1)), laws(seed, GAMMA)
+    assert verify_greedy(logits, draft) == _jitted(p, q, draft, jax.random.key(seed))
+
+
+def test_greedy_lenience_takes_the_likely_and_never_the_impossible():
+  logits = np.log(np.float32([[.5, .3, .2, 1e-45]] * 2)).astype(np.float32)
+  logits[:, 3] = -np.inf
+  kept = lambda lenience: [int(verify_greedy(logits, np.array([x]), lenience)[0]) for x in range(4)]
+  assert kept(1.0) == [1, 0, 0, 0]
+  assert kept(0.61) == [1, 0, 0, 0]
+  assert kept(0.59) == [1, 1, 0, 0]
+  assert kept(0.0) == [1, 1, 1, 0]
 
 
 def test_broken_residual_is_rejected(monkeypatch):

@@ -10,9 +10,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from specdec_jax.decoding import choose
+from specdec_jax.decoding import Settings
 from specdec_jax.laws import Law
 from specdec_jax.sampling import Sampling
-from specdec_jax.speculative import verify
+
+_MOST_CALLS = 1 << 20  # of a part that takes no time at all, such as a table's prefill
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -121,9 +124,9 @@ def _calls_for(run, seconds: float) -> int:
   """How often a loop must turn to last `seconds`; compiles it on the way."""
   jax.block_until_ready(run(calls=1))
   calls = 2
-  while (took := _time(run, calls) * calls) < seconds / 4:
+  while (took := _time(run, calls) * calls) < seconds / 4 and calls < _MOST_CALLS:
     calls *= 4
-  return max(2, round(calls * seconds / took))
+  return min(max(2, round(calls * seconds / took)), _MOST_CALLS)
 
 
 @functools.partial(jax.jit, static_argnames='slots')
@@ -143,15 +146,13 @@ def _passes(target, cache, history, positions, *, calls, gamma, law):
   first = jnp.zeros(batch, jnp.int32)
   lengths = positions[:, None] + 1 + jnp.arange(gamma + 1)
   q = jnp.full((batch, gamma, law.num_rows), 1 / law.num_rows, jnp.float32)
+  settings = Settings(gamma=gamma, max_decode_len=1, sampling=law.sampling)
 
   def body(i, carry):
     cache, block = carry
     logits, cache = target.step(cache, block, positions)
-    p = law.probabilities(logits, history, lengths, first)
-    if gamma:
-      _, token = jax.vmap(verify)(p, q, block[:, 1:], _keys(batch, i))
-    else:
-      token = law.draw(p[:, 0], _keys(batch, i))
+    processed = law.process(logits, history, lengths, first)
+    _, token = choose(law, settings, processed, q, block[:, 1:], _keys(batch, i))
     return cache, block.at[:, 0].set(token)
 
   return lax.fori_loop(0, calls, body, (cache, history[:, :gamma + 1]))
@@ -184,7 +185,8 @@ def _encodings(model, tokens, *, calls, slots):
     del i
     tokens, _ = carry
     state = model.prefill(tokens, slots)
-    never = jax.tree.leaves(state)[0].ravel()[0] > jnp.inf
+    leaves = jax.tree.leaves(state)  # a drafter may keep none
+    never = leaves[0].ravel()[0] > jnp.inf if leaves else jnp.zeros((), bool)
     return tokens + never.astype(tokens.dtype), state
 
   return lax.fori_loop(0, calls, body, (tokens, empty))

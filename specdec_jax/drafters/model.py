@@ -54,8 +54,8 @@ class ModelDrafter(struct.PyTreeNode):
     """
     def choose(logits_BxV, history, i):
       lengths = (position + i + 1)[:, None]
-      q = law.probabilities(logits_BxV[:, None], history, lengths, first)[:, 0]
-      token = law.draw(q, jax.vmap(jax.random.fold_in, (0, None))(keys, i))
+      processed = law.process(logits_BxV[:, None], history, lengths, first)[:, 0]
+      token, q = law.sample(processed, jax.vmap(jax.random.fold_in, (0, None))(keys, i))
       history = jax.vmap(lambda row, t, at: row.at[at].set(t))(history, token, position + i + 1)
       return q, token, history
 
