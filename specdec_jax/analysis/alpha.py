@@ -1,5 +1,6 @@
-"""Alpha by corollary 3.6: both models teacher-forced over text that the target generated."""
+"""Alpha by corollary 3.6: target and drafter teacher-forced over text that the target generated."""
 
+from collections.abc import Callable, Sequence
 import dataclasses
 import functools
 import math
@@ -9,8 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from specdec_jax.decoding import autoregressive_decode
+from specdec_jax.drafters.drawing import laws_along
+from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.laws import Law
+from specdec_jax.model import Model
 from specdec_jax.sampling import Sampling
+from specdec_jax.speculative import check_lenience
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -22,12 +27,17 @@ class Alpha:
     standard_error: of alpha, with whole texts as the independent units (the tokens
       of one text are not); nan where there is only one.
     num_tokens, num_texts: what it rests on.
+    by_position: mean beta of the texts' first tokens, second tokens and so on, as far
+      as there are any; empty where not asked for.
+    tokens_by_position: how many tokens each of them rests on.
   """
 
   alpha: float
   standard_error: float
   num_tokens: int
   num_texts: int
+  by_position: tuple[float, ...] = ()
+  tokens_by_position: tuple[int, ...] = ()
 
   def __float__(self):
     return self.alpha
@@ -37,7 +47,8 @@ class Alpha:
 
 
 def alpha(target, draft, tokens, num_tokens: int = 10_000, sampling: Sampling = Sampling(),
-          seed: int = 0, *, max_decode_len: int = 128, batch_size: int = 8) -> Alpha:
+          seed: int = 0, *, lenience: float = 1.0, max_decode_len: int = 128, batch_size: int = 8,
+          logits_processors: Sequence[Callable] = (), by_position: bool = False) -> Alpha:
   """Estimates alpha of a draft for a target under one sampling, as the paper does [§4.2].
 
   The target's own texts for `tokens` are sampled first. At temperature > 0 the inputs
@@ -46,76 +57,118 @@ def alpha(target, draft, tokens, num_tokens: int = 10_000, sampling: Sampling = 
 
   Args:
     target: the `Model` M_p.
-    draft: the `Model` M_q, or a `ModelDrafter` with it.
+    draft: a drafter, or a `Model` M_q.
     tokens: int [B, S], encoder tokens.
     num_tokens: generated tokens wanted; the last texts are not cut to fit.
-    sampling: how both models' logits are standardised.
+    sampling: how logits are standardised, the target's and the drafter's.
     seed: of the generated texts.
+    lenience: l in [0, 1]; alpha is then that of the lenient rule, see `token_betas`. The
+      texts are the target's own all the same.
     max_decode_len: longest text.
     batch_size: rows of a device call.
+    logits_processors: as in `speculative_decode`.
+    by_position: whether to report the means by place in the text too.
   """
   if num_tokens < 1:
     raise ValueError(f'num_tokens is {num_tokens}; it must be at least 1.')
+  check_lenience(lenience)
+  drafter = as_drafter(draft)
+  drafter.check(target)
   tokens = target.check_tokens(tokens)
   batch_size = min(batch_size, len(tokens))
-  sums, counts, rows = [], [], []
+  sums, counts, rows, betas = [], [], [], np.zeros((0, max_decode_len))
   ids = 0
   while sum(counts) < num_tokens and (ids < len(tokens) or not sampling.greedy):
     members = np.arange(ids, ids + batch_size) % len(tokens)
     real = min(batch_size, len(tokens) - ids) if sampling.greedy else batch_size
     result = autoregressive_decode(target, tokens[members], sampling=sampling, seed=seed,
-                                   ids=ids + np.arange(batch_size), max_decode_len=max_decode_len)
-    betas = text_betas(target, draft, tokens[members], result.tokens, result.lengths, sampling)
-    sums += betas[:real].tolist()
+                                   ids=ids + np.arange(batch_size), max_decode_len=max_decode_len,
+                                   logits_processors=logits_processors)
+    found = token_betas(target, drafter, tokens[members], result.tokens, result.lengths, sampling,
+                        lenience=lenience, logits_processors=logits_processors)
+    sums += found[:real].sum(1).tolist()
     counts += result.lengths[:real].tolist()
     rows += members[:real].tolist()
+    betas = np.concatenate([betas, found[:real]])
     ids += batch_size
-  return estimate(sums, counts, rows if len(tokens) > 1 else None)
+  whole = estimate(sums, counts, rows if len(tokens) > 1 else None)
+  return dataclasses.replace(whole, **means_by_position(betas, counts)) if by_position else whole
 
 
 def text_betas(target, draft, encoder_tokens, tokens, lengths, sampling: Sampling,
-               batch_size: int = 8) -> np.ndarray:
-  """Sum over each text's tokens of beta = sum_x min(p, q) [def. 3.1, lemma 3.3].
+               batch_size: int = 8, **options) -> np.ndarray:
+  """Sum of `token_betas` over each text, float [B]; arguments as there."""
+  return token_betas(target, draft, encoder_tokens, tokens, lengths, sampling, batch_size,
+                     **options).sum(1)
+
+
+def token_betas(target, draft, encoder_tokens, tokens, lengths, sampling: Sampling,
+                batch_size: int = 8, *, lenience: float = 1.0,
+                logits_processors: Sequence[Callable] = ()) -> np.ndarray:
+  """beta = sum_x min(p(x), q(x)) of each token of texts [def. 3.1, lemma 3.3].
+
+  With lenience l it is sum_x min(p(x) / l, q(x)) [app. A.5]; at temperature 0 the
+  probability under q that the lenient rule keeps x, p(x) >= l max(p) for p before the
+  argmax.
 
   Args:
-    target, draft: as in `alpha`.
+    target: a `Model`.
+    draft: a drafter or a `Model`.
     encoder_tokens: int32 [B, S].
     tokens: int32 [B, L], text that the target generated.
     lengths: int32 [B], its tokens, EOS counted.
-    sampling: of both models.
+    sampling: of both.
     batch_size: rows of a device call.
+    lenience: in [0, 1]; 1 is the exact rule.
+    logits_processors: as in `speculative_decode`.
 
   Returns:
-    float [B].
+    float64 [B, L], 0 behind each text's end.
   """
-  draft = getattr(draft, 'draft', draft)
-  law = Law(sampling=sampling, num_rows=target.config.vocab_size, num_tokens=target.num_tokens)
+  law = Law(sampling=sampling, num_rows=target.config.vocab_size, num_tokens=target.num_tokens,
+            processors=tuple(logits_processors))
+  drafter, lengths = as_drafter(draft), np.asarray(lengths)
   longest = int(np.max(lengths))
   length = min(tokens.shape[1], max(32, 1 << (longest - 1).bit_length()))  # few shapes compile
-  sums = []
+  found = np.zeros(tokens.shape)
   for start in range(0, len(tokens), batch_size):
     members = np.minimum(np.arange(start, start + min(batch_size, len(tokens))), len(tokens) - 1)
     sources, text = encoder_tokens[members], np.asarray(tokens)[members, :length]
-    betas = _betas(teacher_forced(target, sources, text), teacher_forced(draft, sources, text), law)
-    real = np.arange(length) < np.asarray(lengths)[members, None]
-    sums += np.where(real, betas, 0.0).sum(1).tolist()
-  return np.array(sums[:len(tokens)])
+    found[members, :length] = _betas(target, drafter, sources, text, law, lenience)
+  return np.where(np.arange(tokens.shape[1]) < lengths[:, None], found, 0.0)
+
+
+def as_drafter(draft):
+  """A drafter as it is, a `Model` in a `ModelDrafter`."""
+  return ModelDrafter(draft) if isinstance(draft, Model) else draft
 
 
 @jax.jit
 def teacher_forced(model, encoder_tokens, tokens):
   """Raw logits that a model gives for each token of a text: int32 [B, S], [B, T] -> [B, T, V]."""
-  start = model.start_tokens(tokens.shape[0])
-  fed = jnp.concatenate([start[:, None], tokens[:, :-1]], axis=1)
-  logits, _ = model.step(model.prefill(encoder_tokens, tokens.shape[1]), fed, jnp.zeros_like(start))
-  return logits
+  return ModelDrafter(model).logits(encoder_tokens, tokens)[0]
 
 
-@functools.partial(jax.jit, static_argnames='law')
-def _betas(target_logits, draft_logits, law):
-  """float32 [B, T]: beta of each token's laws."""
-  p, q = (law.sampling.probabilities(law.mask(x)) for x in (target_logits, draft_logits))
-  return jnp.minimum(p, q).sum(-1)
+@functools.partial(jax.jit, static_argnames=('law', 'lenience'))
+def _betas(target, drafter, encoder_tokens, tokens, law, lenience):
+  """float32 [B, T]."""
+  logits, history = ModelDrafter(target).logits(encoder_tokens, tokens)
+  q = drafter.laws(encoder_tokens, tokens, law)
+  if lenience == 1 or not law.sampling.greedy:
+    p = laws_along(law, logits, history)
+    least = max(lenience, np.finfo(np.float32).tiny)  # lenience 0 keeps whatever has p > 0
+    return jnp.minimum(p / least, q).sum(-1)
+  p = laws_along(dataclasses.replace(law, sampling=Sampling()), logits, history)
+  kept = (p >= lenience * p.max(-1, keepdims=True)) & (p > 0)
+  return jnp.where(kept, q, 0.0).sum(-1)
+
+
+def means_by_position(betas, counts) -> dict[str, tuple]:
+  """The fields of `Alpha` by position, of betas [N, L] of texts with so many tokens [N]."""
+  tokens = (np.arange(betas.shape[1]) < np.asarray(counts)[:, None]).sum(0)
+  tokens = tokens[tokens > 0]
+  means = betas.sum(0)[:len(tokens)] / tokens
+  return {'by_position': tuple(means.tolist()), 'tokens_by_position': tuple(tokens.tolist())}
 
 
 def estimate(sums, counts, groups=None) -> Alpha:

@@ -20,6 +20,11 @@ def operations_per_token(model) -> int:
 
 
 def operations_ratio(target, drafter) -> float:
-  """c_hat of thm 3.11: a draft step's operations over the target's; 0 without a draft model."""
+  """c_hat of thm 3.11: a draft token's operations over the target's.
+
+  A drafter with a model (`draft`) spends the model's, another one what its `operations`
+  says; tables, copying and random tokens multiply next to nothing and count as 0.
+  """
   draft = getattr(drafter, 'draft', None)
-  return operations_per_token(draft) / operations_per_token(target) if draft is not None else 0.0
+  spent = getattr(drafter, 'operations', 0) if draft is None else operations_per_token(draft)
+  return spent / operations_per_token(target)

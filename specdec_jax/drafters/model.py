@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from specdec_jax.drafters.drawing import draw_next, laws_along
 from specdec_jax.model import Model
 
 
@@ -77,3 +78,15 @@ class ModelDrafter(struct.PyTreeNode):
     (cache, _, _), (qs, tokens) = lax.scan(one, (cache, token0, history), jnp.arange(1, gamma))
     tokens = jnp.concatenate([token0[None], tokens]).T
     return tokens, jnp.concatenate([q0[None], qs]).transpose(1, 0, 2), cache
+
+  def laws(self, encoder_tokens, tokens, law):
+    """See `Drafter.laws`."""
+    return laws_along(law, *self.logits(encoder_tokens, tokens))
+
+  def logits(self, encoder_tokens, tokens):
+    """Teacher-forced raw logits float32 [B, T, V] of a text, and the text with its start token."""
+    start = self.draft.start_tokens(tokens.shape[0])
+    history = jnp.concatenate([start[:, None], tokens], axis=1)
+    cache = self.draft.prefill(encoder_tokens, tokens.shape[1])
+    logits, _ = self.draft.step(cache, history[:, :-1], jnp.zeros_like(start))
+    return logits, history

@@ -1,0 +1,192 @@
+"""Unigram and bigram tables as drafters: next to no cost, a small alpha [§3.6, tab. 3]."""
+
+from collections.abc import Iterable, Sequence
+import io
+import json
+import os
+import zipfile
+
+from flax import struct
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from specdec_jax import paths
+from specdec_jax.checkpoints.directory import new_directory
+from specdec_jax.checkpoints.locations import absolute
+from specdec_jax.data.vocabulary import Vocabulary
+from specdec_jax.drafters import ngram_counts
+from specdec_jax.drafters.drawing import draw_block, laws_along, with_start
+
+_NAMES = {1: 'unigram', 2: 'bigram'}
+_DESCRIPTION, _COUNTS = 'ngram.json', 'counts.npz'
+_ARRAYS = ('unigram', 'contexts', 'successors', 'counts')
+_DISCOUNT = 0.5  # taken from every pair's count and given to the pairs not in the table
+_PRIOR = 0.5  # added to every token's count, so that none is impossible
+
+
+class NGramDrafter(struct.PyTreeNode):
+  """Drafts from counts of training text; V tokens, the K most frequent successors of each.
+
+  After token c the table gives x, one of c's K successors, (n(c, x) - 1/2) / n(c); what is
+  left of 1 goes to the other tokens in proportion to the unigram law, (n(x) + 1/2) /
+  (n + V/2). A context that was never seen leaves all to the unigram law, as order 1
+  always does. The logarithms of that are its logits: temperature, top-k, top-p, the
+  vocabulary mask and logits processors apply as to a model's.
+
+  Memory: 8 V (1 + K) bytes, on disk (compressed) less. 8.5 MB for T5's vocabulary of 32,100
+  and K = 32; a full table of pairs would take 4.1 GB.
+
+  Attributes:
+    unigram: int32 [V], how often each token occurred, EOS included.
+    contexts: int32 [V], how often each was followed by another; the start token before first ones.
+    successors: int32 [V, K], ids, V where there are fewer; K = 0 in a unigram table.
+    counts: int32 [V, K], how often each followed.
+    order: 1 or 2.
+    start_id: the decoder's start token.
+    digest: of the vocabulary, '' where it is not known.
+  """
+
+  unigram: jax.Array
+  contexts: jax.Array
+  successors: jax.Array
+  counts: jax.Array
+  order: int = struct.field(pytree_node=False)
+  start_id: int = struct.field(pytree_node=False, default=0)
+  digest: str = struct.field(pytree_node=False, default='')
+
+  @classmethod
+  def fit(cls, texts: Iterable[Sequence[int]], *, order: int = 2, successors: int = 32,
+          vocabulary: Vocabulary | None = None, num_tokens: int | None = None, eos_id: int = 1,
+          start_id: int = 0) -> 'NGramDrafter':
+    """Counts target texts.
+
+    Args:
+      texts: ids of each, EOS last; what stands behind an EOS (padding) is left out.
+      order: 1 is a unigram table, 2 a bigram table.
+      successors: K, most successors kept of a token.
+      vocabulary: of the ids; gives V and EOS, and other vocabularies are refused later.
+      num_tokens, eos_id: V and EOS where there is no vocabulary.
+      start_id: the decoder's start token.
+
+    Raises:
+      ValueError: no text, an id outside the vocabulary, or a setting out of range.
+    """
+    if order not in _NAMES:
+      raise ValueError(f'order is {order}; it must be 1 (unigram) or 2 (bigram).')
+    if successors < 1 or successors != int(successors):
+      raise ValueError(f'successors is {successors}; it must be a whole number of at least 1.')
+    if vocabulary is not None:
+      num_tokens, eos_id = vocabulary.size, vocabulary.eos_id
+    elif num_tokens is None:
+      raise ValueError('fit needs the vocabulary, or num_tokens where there is none.')
+    counted = ngram_counts.count(texts, num_tokens, order, successors, eos_id, start_id)
+    return cls(*map(jnp.asarray, counted), order=order, start_id=start_id,
+               digest='' if vocabulary is None else vocabulary.digest)
+
+  def save(self, path: str | os.PathLike, overwrite: bool = False) -> None:
+    """Writes a directory (local or gs://) with counts.npz and ngram.json, for `load`."""
+    with new_directory(path, overwrite) as directory:
+      buffer = io.BytesIO()
+      np.savez_compressed(buffer, **{name: _small(getattr(self, name)) for name in _ARRAYS})
+      (directory / _COUNTS).write_bytes(buffer.getvalue())
+      fields = {'kind': 'ngram', 'order': self.order, 'num_tokens': len(self.unigram),
+                'successors': self.successors.shape[1], 'start_id': self.start_id,
+                'vocabulary': self.digest, 'tokens': self.num_counted}
+      (directory / _DESCRIPTION).write_text(json.dumps(fields, indent=1) + '\n')
+
+  @classmethod
+  def load(cls, path: str | os.PathLike) -> 'NGramDrafter':
+    """Reads what `save` wrote, or a shipped table such as 'embedded:ende/bigram'."""
+    directory = absolute(paths.resolve(path))
+    if not (directory / _DESCRIPTION).exists():
+      raise ValueError(f"No n-gram table at '{directory}' (it has no {_DESCRIPTION}); fit one with "
+                       'gin/runs/fit_ngram.gin or NGramDrafter.fit.')
+    try:
+      fields = json.loads((directory / _DESCRIPTION).read_text())
+      with np.load(io.BytesIO((directory / _COUNTS).read_bytes())) as arrays:
+        counted = [jnp.asarray(arrays[name].astype(np.int32)) for name in _ARRAYS]
+      table = cls(*counted, order=fields['order'], start_id=fields['start_id'],
+                  digest=fields['vocabulary'])
+      if table.successors.shape != (fields['num_tokens'], fields['successors']):
+        raise ValueError(f'its counts are {list(table.successors.shape)}')
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as e:
+      raise ValueError(f"The n-gram table at '{directory}' is damaged ({e}); copy or fit it "
+                       'again.') from e
+    return table
+
+  @property
+  def name(self) -> str:
+    kept = f', {self.successors.shape[1]} successors' if self.order == 2 else ''
+    return f'{_NAMES[self.order]} table ({len(self.unigram)} tokens{kept})'
+
+  @property
+  def num_counted(self) -> int:
+    """Tokens of the texts it was fitted on."""
+    return int(np.asarray(self.unigram, np.int64).sum())
+
+  def check(self, target):
+    """ValueError unless the table counted the target's tokens (padding rows aside)."""
+    theirs, ours = target.vocabulary, len(self.unigram)
+    if self.digest and theirs is not None:
+      if self.digest != theirs.digest:
+        raise ValueError(
+            f'The {self.name} was counted with another tokenizer than the target\'s '
+            f'({self.digest[:8]}; the target has {theirs.size} pieces, {theirs.digest[:8]}); fit one '
+            "with the target's.")
+    elif abs(ours - target.config.vocab_size) >= 128:
+      raise ValueError(f'The {self.name} has {ours} tokens, the target {target.config.vocab_size} '
+                       'logits: more than padding rows apart; fit one with the target\'s vocabulary.')
+
+  def prefill(self, tokens, cache_length: int):
+    del tokens, cache_length
+    return ()
+
+  def propose(self, state, history, position, first, keys, gamma: int, law):
+    """See `Drafter.propose`."""
+    def logits_at(i, history):
+      return self.logits(jnp.take_along_axis(history, position[:, None] + i, axis=1)[:, 0])
+
+    draft, q = draw_block(logits_at, history, position, first, keys, gamma, law)
+    return draft, q, state
+
+  def laws(self, encoder_tokens, tokens, law):
+    """See `Drafter.laws`."""
+    del encoder_tokens
+    history = with_start(tokens, self.start_id)
+    return laws_along(law, self.logits(history[:, :-1]), history)
+
+  def logits(self, last):
+    """Log-probabilities of the token after each of `last`: int32 [...] -> float32 [..., V]."""
+    size = len(self.unigram)
+    prior = self.unigram + _PRIOR
+    unigram = jnp.log(prior) - jnp.log(prior.sum())
+    if self.order == 1:
+      return jnp.broadcast_to(unigram, (*last.shape, size))
+    row = lambda table, fill: jnp.take(table, last, axis=0, mode='fill', fill_value=fill)
+    ids, counts, seen = row(self.successors, size), row(self.counts, 0), row(self.contexts, 0)
+    # float32 [..., K]; 0 where there is no successor, whose id V is then dropped.
+    bigram = jnp.maximum(counts - _DISCOUNT, 0) / jnp.maximum(seen, 1)[..., None]
+    left = 1 - bigram.sum(-1, keepdims=True)
+    others = 1 - jnp.take(jnp.exp(unigram), ids, mode='fill', fill_value=0).sum(-1, keepdims=True)
+    rest = unigram + jnp.log(left) - jnp.log(jnp.maximum(others, 1e-6))
+    put = lambda row, at, values: row.at[at].set(values, mode='drop')
+    return jnp.vectorize(put, signature='(v),(k),(k)->(v)')(rest, ids, jnp.log(bigram))
+
+
+def load_ngram(path: str, order: int | None = None) -> NGramDrafter:
+  """`NGramDrafter.load` for gin; order 1 takes the unigram law out of a bigram table too."""
+  table = NGramDrafter.load(path)
+  if order is None or order == table.order:
+    return table
+  if order != 1:
+    raise ValueError(f"'{path}' is a {table.name}, not one of order {order}; fit one, or draft with "
+                     'gin/drafters/unigram.gin.')
+  none = table.successors[:, :0]
+  return table.replace(order=1, successors=none, counts=none)
+
+
+def _small(array):
+  """Non-negative counts or ids in the smallest type that holds them."""
+  array = np.asarray(array)
+  return array.astype(np.min_scalar_type(int(array.max(initial=0))))

@@ -1,0 +1,75 @@
+"""A non-autoregressive drafter: one call gives the logits of a whole block [§6]."""
+
+from collections.abc import Callable
+from typing import Any
+
+from flax import struct
+import jax
+import jax.numpy as jnp
+
+from specdec_jax.drafters.drawing import draw_block, laws_along, with_start
+
+
+class ParallelDrafter(struct.PyTreeNode):
+  """Adapts a function that proposes all gamma tokens' logits from the text before them.
+
+  `heads(params, state, history, position, gamma) -> logits [B, gamma, V']` is called once
+  a block. Head i speaks of token i of the block without seeing the tokens before it in
+  the block: history int32 [B, N] holds the text up to `position` int32 [B] and nothing
+  that means anything behind it. Each token is drawn from its head's standardised law; logits
+  processors see the drafts before it.
+
+  Attributes:
+    heads: the function, such as a Flax module's `apply` with a wrapper (static).
+    params: its weights or tables, a pytree.
+    encode: `encode(params, tokens [B, S], cache_length) -> state`, once a request; by
+      default the state is the encoder tokens (static).
+    label: shown in reports.
+    start_id: the decoder's start token.
+    operations: multiply-adds a draft token, for thm 3.11.
+  """
+
+  heads: Callable = struct.field(pytree_node=False)
+  params: Any = ()
+  encode: Callable | None = struct.field(pytree_node=False, default=None)
+  label: str = struct.field(pytree_node=False, default='parallel heads')
+  start_id: int = struct.field(pytree_node=False, default=0)
+  operations: float = struct.field(pytree_node=False, default=0.0)
+
+  @property
+  def name(self) -> str:
+    return self.label
+
+  def check(self, target):
+    del target  # the heads' own concern: whatever they propose is verified
+
+  def prefill(self, tokens, cache_length: int):
+    tokens = jnp.asarray(tokens)
+    return tokens if self.encode is None else self.encode(self.params, tokens, cache_length)
+
+  def propose(self, state, history, position, first, keys, gamma: int, law):
+    """See `Drafter.propose`."""
+    logits = self.heads(self.params, state, history, position, gamma)
+    if logits.shape[:2] != (len(position), gamma):
+      raise ValueError(f'{self.name}: heads returned logits {list(logits.shape)}; they must be '
+                       f'[{len(position)}, {gamma}, V], a row of V for each of gamma tokens.')
+    draft, q = draw_block(lambda i, unused: logits[:, i], history, position, first, keys, gamma, law)
+    return draft, q, state
+
+  def laws(self, encoder_tokens, tokens, law, offset: int = 0):
+    """See `Drafter.laws`: the laws of head `offset`, which sees the text up to so many tokens before.
+
+    Heads further on see less and agree less, so tokens per call fall short of eq. 1 with
+    the alpha of head 0. The first tokens of a text have heads up to their own place.
+    """
+    history = with_start(tokens, self.start_id)
+    state = self.prefill(encoder_tokens, history.shape[1])
+    place = jnp.arange(tokens.shape[1])
+    head = jnp.minimum(place, offset)
+
+    def one(place, head):
+      position = jnp.full(len(tokens), place - head, jnp.int32)
+      return self.heads(self.params, state, history, position, offset + 1)[:, head]
+
+    logits = jax.vmap(one, out_axes=1)(place, head)
+    return laws_along(law, logits, history)

@@ -1,0 +1,45 @@
+"""Uniformly random tokens: the drafter that needs nothing and still gains a little [§3.6]."""
+
+from flax import struct
+import jax
+import jax.numpy as jnp
+
+
+class RandomDrafter(struct.PyTreeNode):
+  """Every token that may be decoded, with the same probability; alpha is 1 / their number.
+
+  Neither the sampling nor logits processors change that: q is what the tokens are
+  drawn from, at temperature 0 too.
+  """
+
+  @property
+  def name(self) -> str:
+    return 'random tokens'
+
+  def check(self, target):
+    del target  # any
+
+  def prefill(self, tokens, cache_length: int):
+    del tokens, cache_length
+    return ()
+
+  def propose(self, state, history, position, first, keys, gamma: int, law):
+    """See `Drafter.propose`."""
+    del history, position, first
+    count = _num_tokens(law)
+    draft = jax.vmap(lambda key: jax.random.randint(key, (gamma,), 0, count, jnp.int32))(keys)
+    return draft, _uniform(law, draft.shape), state
+
+  def laws(self, encoder_tokens, tokens, law):
+    """See `Drafter.laws`."""
+    del encoder_tokens
+    return _uniform(law, tokens.shape)
+
+
+def _num_tokens(law) -> int:
+  return min(law.num_tokens, law.num_rows)
+
+
+def _uniform(law, shape):
+  row = jnp.where(jnp.arange(law.num_rows) < _num_tokens(law), 1 / _num_tokens(law), 0.0)
+  return jnp.broadcast_to(row.astype(jnp.float32), (*shape, law.num_rows))
