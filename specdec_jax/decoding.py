@@ -19,7 +19,7 @@ from jax import lax
 import numpy as np
 
 from specdec_jax.laws import Law
-from specdec_jax.results import Result, Stats, Status
+from specdec_jax.results import Result, Stats, Status, Trace
 from specdec_jax.sampling import Sampling
 from specdec_jax.speculative import check_lenience, check_verification, verify, verify_greedy
 
@@ -37,6 +37,7 @@ class Settings:
   lenience: float = 1.0
   verification: str = 'token'
   processors: tuple[Callable, ...] = ()
+  trace: bool = False
 
 
 class State(struct.PyTreeNode):
@@ -49,11 +50,13 @@ class State(struct.PyTreeNode):
   stats: Stats
   target_cache: Any
   drafter_state: Any
+  trace: Trace | None  # as long as max_decode_len
 
 
 def speculative_decode(target, drafter, tokens, *, gamma: int = 7, sampling: Sampling = Sampling(),
                        max_decode_len: int = 128, seed: int = 0, ids=None, lenience: float = 1.0,
-                       verification: str = 'token', logits_processors: Sequence[Callable] = ()):
+                       verification: str = 'token', logits_processors: Sequence[Callable] = (),
+                       trace: bool = False):
   """Decodes with drafts; for lenience 1 the text follows the target's own law exactly.
 
   A row's result depends on (seed, its id) alone, not on its place in a batch or on
@@ -70,6 +73,7 @@ def speculative_decode(target, drafter, tokens, *, gamma: int = 7, sampling: Sam
     lenience: 1 is exact; less accepts more [app. A.5].
     verification: the acceptance rule.
     logits_processors: see `logits_processors`; applied to both models.
+    trace: keep what each iteration drafted and accepted in `Result.trace`.
 
   Returns:
     `Result`, on the host.
@@ -79,7 +83,7 @@ def speculative_decode(target, drafter, tokens, *, gamma: int = 7, sampling: Sam
   check_verification(verification)
   drafter.check(target)
   settings = Settings(gamma=gamma, max_decode_len=max_decode_len, sampling=sampling, lenience=lenience,
-                      verification=verification, processors=tuple(logits_processors))
+                      verification=verification, processors=tuple(logits_processors), trace=trace)
   return _run(target, drafter, tokens, seed, ids, settings)
 
 
@@ -102,7 +106,9 @@ def _run(target, drafter, tokens, seed, ids, settings):
                      f'{ids.dtype} of shape {list(ids.shape)}.')
   if ids.min() < 0 or ids.max() > _MOST_KEYS:
     raise ValueError(f'ids go from {ids.min()} to {ids.max()}; they must be 0 to {_MOST_KEYS}.')
-  return jax.device_get(decode_loop(target, drafter, tokens, seed, ids.astype(np.uint32), settings))
+  result = jax.device_get(decode_loop(target, drafter, tokens, seed, ids.astype(np.uint32), settings))
+  most = result.stats.target_calls.max()
+  return result.replace(trace=jax.tree.map(lambda x: x[:, :most], result.trace))
 
 
 def _whole(name, value, least, most=None, hint='') -> int:
@@ -133,6 +139,10 @@ def _start(target, drafter, tokens, settings: Settings) -> State:
   batch, num_given = given.shape
   room = settings.max_decode_len + settings.gamma + 1  # a whole block fits behind the last position
   count = jnp.zeros(batch, jnp.int32)
+  with jax.named_scope('target_encoder'):
+    target_cache = target.prefill(tokens, num_given + room)
+  with jax.named_scope('draft_encoder'):
+    drafter_state = drafter.prefill(tokens, num_given + room) if settings.gamma else None
   return State(
       history=jnp.pad(given, ((0, 0), (0, room))),
       position=jnp.full(batch, num_given - 1, jnp.int32),
@@ -140,8 +150,14 @@ def _start(target, drafter, tokens, settings: Settings) -> State:
       scores=jnp.zeros(batch, jnp.float32),
       stats=Stats(target_calls=count, drafted=count, accepted=count, emitted=count,
                   accepted_by_position=jnp.zeros((batch, settings.gamma), jnp.int32)),
-      target_cache=target.prefill(tokens, num_given + room),
-      drafter_state=drafter.prefill(tokens, num_given + room) if settings.gamma else None)
+      target_cache=target_cache, drafter_state=drafter_state,
+      trace=_empty_trace(batch, settings) if settings.trace else None)
+
+
+def _empty_trace(batch, settings: Settings) -> Trace:
+  count = jnp.zeros((batch, settings.max_decode_len), jnp.int32)
+  return Trace(drafts=jnp.zeros((*count.shape, settings.gamma), jnp.int32), num_accepted=count,
+               next_token=count, emitted=count)
 
 
 def _iterate(target, drafter, law, settings, row_keys, first, state: State) -> State:
@@ -152,12 +168,14 @@ def _iterate(target, drafter, law, settings, row_keys, first, state: State) -> S
   block = jnp.take_along_axis(state.history, state.position[:, None], axis=1)  # [B, 1]
   history, drafter_state = state.history, state.drafter_state
   if gamma:
-    draft, q, drafter_state = drafter.propose(
-        drafter_state, history, state.position, first, draft_keys, gamma, law)
+    with jax.named_scope('draft'):
+      draft, q, drafter_state = drafter.propose(
+          drafter_state, history, state.position, first, draft_keys, gamma, law)
     block = jnp.concatenate([block, draft], axis=1)  # [B, gamma + 1]
     history = _write_rows(history, draft, state.position + 1)
 
-  logits, target_cache = target.step(state.target_cache, block, state.position)
+  with jax.named_scope('target'):
+    logits, target_cache = target.step(state.target_cache, block, state.position)
   lengths = state.position[:, None] + 1 + jnp.arange(gamma + 1)
   processed = law.process(logits, history, lengths, first)
   finite = jnp.isfinite(logits).all(-1) & jnp.isfinite(processed.max(-1))  # [B, gamma + 1]
@@ -175,7 +193,17 @@ def _iterate(target, drafter, law, settings, row_keys, first, state: State) -> S
       status=status,
       scores=state.scores + _log_probability(law.mask(logits), emitted, length),
       stats=_count(state, status, length, num_accepted, settings),
-      target_cache=target_cache, drafter_state=drafter_state)
+      target_cache=target_cache, drafter_state=drafter_state,
+      trace=_record(state, block[:, 1:], num_accepted, next_token, length) if settings.trace else None)
+
+
+def _record(state: State, draft, num_accepted, next_token, length) -> Trace:
+  """The trace with one more iteration of the rows that still run."""
+  running = state.status == Status.RUNNING
+  at = jnp.where(running, state.stats.target_calls, state.trace.emitted.shape[1])  # else dropped
+  new = Trace(drafts=draft, num_accepted=num_accepted, next_token=next_token, emitted=length)
+  return jax.tree.map(
+      lambda kept, x: kept.at[jnp.arange(len(at)), at].set(x, mode='drop'), state.trace, new)
 
 
 def choose(law: Law, settings: Settings, processed, q, draft, keys):
@@ -256,4 +284,4 @@ def _finish(state: State, first, settings: Settings) -> Result:
   tokens = jnp.take_along_axis(state.history, first[:, None] + 1 + place, axis=1)
   lengths = state.stats.emitted
   return Result(tokens=jnp.where(place < lengths[:, None], tokens, 0), lengths=lengths,
-                status=state.status, scores=state.scores, stats=state.stats)
+                status=state.status, scores=state.scores, stats=state.stats, trace=state.trace)

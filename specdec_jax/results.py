@@ -44,6 +44,23 @@ class Stats(struct.PyTreeNode):
     return float(self.emitted.sum() / max(self.target_calls.sum(), 1))
 
 
+class Trace(struct.PyTreeNode):
+  """Every iteration of a decode; a row's own are its first `Stats.target_calls`, 0 behind them.
+
+  Attributes:
+    drafts: what was proposed, int32 [B, I, gamma]; I is the most iterations of a row.
+    num_accepted: how many of them the rule accepted, int32 [B, I].
+    next_token: what the target put behind these, int32 [B, I].
+    emitted: tokens that the row got, int32 [B, I]: num_accepted + 1, or fewer where
+      EOS, the budget or a law that is not finite cut the block.
+  """
+
+  drafts: jax.Array
+  num_accepted: jax.Array
+  next_token: jax.Array
+  emitted: jax.Array
+
+
 class Result(struct.PyTreeNode):
   """A finished decode, on the host.
 
@@ -54,6 +71,7 @@ class Result(struct.PyTreeNode):
     scores: float32 [B], log-probability (nats) of the emitted tokens under the
       target's law over its vocabulary at temperature 1.
     stats: see `Stats`.
+    trace: see `Trace`; None unless it was asked for.
   """
 
   tokens: jax.Array
@@ -61,3 +79,4 @@ class Result(struct.PyTreeNode):
   status: jax.Array
   scores: jax.Array
   stats: Stats
+  trace: Trace | None = None
