@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from specdec_jax.data.vocabulary import Vocabulary
+from specdec_jax.models import t5_tree
 from specdec_jax.models.config import T5Config
 from specdec_jax.models.t5 import T5
 
@@ -61,6 +62,15 @@ class Model(struct.PyTreeNode):
   def step(self, cache, tokens, positions):
     """Feeds int32 [B, T] from positions [B]; float32 logits [B, T, V] and the cache."""
     return T5(self.config).apply({'params': self.params}, cache, tokens, positions, method='step')
+
+  def tree_step(self, cache, tokens, positions, slot, key_positions, visible):
+    """Feeds the nodes of a tree, int32 [B, M]; see `t5_tree.step`."""
+    return T5(self.config).apply({'params': self.params}, cache, tokens, positions, slot,
+                                 key_positions, visible, method=t5_tree.step)
+
+  def tree_copy(self, cache, sources, to):
+    """Copies cache slots [B, N] to the N slots from `to` [B] on."""
+    return t5_tree.copy(cache, sources, to)
 
   def start_tokens(self, batch: int) -> jax.Array:
     """The token that stands before the first one, int32 [B]."""
