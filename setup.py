@@ -55,6 +55,7 @@ setuptools.setup(
         'etils',
         'flax>=0.12',
         'gin-config>=0.5',
+        'importlib_resources',  # TFDS needs it to prepare a data set, and does not ask for it
         'jax>=0.10',
         'matplotlib',
         'ml_dtypes',

@@ -66,6 +66,28 @@ def read_examples(path: str | os.PathLike, text_field: Field | None = None,
   return examples
 
 
+def read_records(path: str | os.PathLike) -> Iterator[dict[str, str]]:
+  """The lines of a .jsonl file, or of a .tsv file with a header, as field -> text.
+
+  Every record has the fields of the first; ValueError names the line that lacks one.
+  """
+  path, fields = paths.resolve(path), None
+  kind = os.path.splitext(path.removesuffix('.gz'))[1]
+  if kind not in ('.tsv', '.jsonl'):
+    raise ValueError(f"'{path}': the name must end in .tsv or .jsonl, with .gz or without.")
+  for number, line in _lines(path):
+    if kind == '.tsv' and fields is None:
+      fields = line.split('\t')
+      continue
+    record = (_json_object(path, number, line) if kind == '.jsonl'
+              else dict(zip(fields, line.split('\t'))))
+    fields = fields or list(record)
+    missing = [field for field in fields if not isinstance(record.get(field), str)]
+    if missing:
+      raise ValueError(f'{_at(path, number)}: no text in field {missing[0]!r}.')
+    yield {field: record[field] for field in fields}
+
+
 def _at(path, number):
   return f"'{path}', line {number + 1}"
 
@@ -119,12 +141,7 @@ def _header_column(path, header, field):
 def _read_jsonl(path, text, reference, id_field):
   fields = {'text': 'text' if text is None else text, 'reference': reference, 'id': id_field}
   for number, line in _lines(path):
-    try:
-      record = json.loads(line)
-    except json.JSONDecodeError as e:
-      raise ValueError(f'{_at(path, number)}: not JSON ({e}).') from e
-    if not isinstance(record, dict):
-      raise ValueError(f'{_at(path, number)}: not a JSON object.')
+    record = _json_object(path, number, line)
     for field in fields.values():
       if field is not None and field not in record:
         raise ValueError(f'{_at(path, number)}: no field {field!r}; it has {", ".join(record)}.')
@@ -132,6 +149,16 @@ def _read_jsonl(path, text, reference, id_field):
     if id_field is None and 'id' in record:
       values['id'] = record['id']
     yield number, _example(path, number, values)
+
+
+def _json_object(path, number, line) -> dict:
+  try:
+    record = json.loads(line)
+  except json.JSONDecodeError as e:
+    raise ValueError(f'{_at(path, number)}: not JSON ({e}).') from e
+  if not isinstance(record, dict):
+    raise ValueError(f'{_at(path, number)}: not a JSON object.')
+  return record
 
 
 def _example(path, number, values):

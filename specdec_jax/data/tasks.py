@@ -1,14 +1,21 @@
 """Inputs from a seqio task or mixture. TensorFlow is imported when a task is read, not before."""
 
+from collections.abc import Iterator, Mapping
+import dataclasses
 import importlib
 import itertools
 import os
+import re
 
+from specdec_jax import paths
 from specdec_jax.data.examples import Example
+from specdec_jax.data.examples import read_records
 
 
 def task_examples(name: str, split: str = 'test', module: str | None = None,
-                  limit: int | None = None) -> list[Example]:
+                  limit: int | None = None, vocabulary: str | None = None,
+                  files: Mapping[str, str] | None = None, data_dir: str | None = None,
+                  ) -> list[Example]:
   """The inputs of a seqio task or mixture as text, in the task's own order, with its targets.
 
   Text is what the task's tokenizer was given (`inputs_pretokenized`, prefix and all), or
@@ -18,8 +25,13 @@ def task_examples(name: str, split: str = 'test', module: str | None = None,
   Args:
     name: as registered with seqio.
     split: such as 'validation'.
-    module: imported first, since importing it registers the task, such as 't5.data.mixtures'.
+    module: imported first, since importing it registers the task, such as
+      'specdec_jax.data.t5_tasks' or 't5.data.mixtures'.
     limit: read no more than this many.
+    vocabulary: SentencePiece file in place of the task's own (of a task, not a mixture).
+    files: split -> JSON-lines file, or TSV file with a header, whose fields are those of the
+      task's data set; read in its place (of a task, not a mixture).
+    data_dir: where TFDS keeps its data sets, if not where it does by default.
 
   Returns:
     Examples; ids are the task's `id` where it has one, else places in the task from 0.
@@ -28,6 +40,12 @@ def task_examples(name: str, split: str = 'test', module: str | None = None,
     ImportError: seqio or the module cannot be imported.
     ValueError: no such task or split, or no inputs in it.
   """
+  return list(iterate_task(name, split, module, limit, vocabulary, files, data_dir))
+
+
+def iterate_task(name, split='test', module=None, limit=None, vocabulary=None, files=None,
+                 data_dir=None) -> Iterator[Example]:
+  """`task_examples` one at a time."""
   seqio = _import_seqio()
   if module is not None:
     try:
@@ -38,13 +56,50 @@ def task_examples(name: str, split: str = 'test', module: str | None = None,
   if name not in {*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()}:
     raise ValueError(f"No seqio task or mixture '{name}' is registered; name the module that "
                      'registers it with module.')
+  if data_dir is not None:
+    seqio.set_tfds_data_dir_override(data_dir)
   task = seqio.get_mixture_or_task(name)
+  if vocabulary or files:
+    task = _changed(seqio, task, vocabulary, files)
   if split not in task.splits:
     raise ValueError(f"seqio task '{name}' has no split '{split}'; it has "
                      f"{', '.join(sorted(task.splits))}.")
-  dataset = task.get_dataset(None, split, shuffle=False, seed=0)
+  try:
+    dataset = task.get_dataset(None, split, shuffle=False, seed=0)
+  except KeyError as e:
+    field = re.findall(r"'(\w+)'", str(e))[-1]  # TensorFlow puts its own words around a KeyError
+    raise ValueError(f"seqio task '{name}' needs a field '{field}' that its data does not have.") from e
   records = itertools.islice(dataset.as_numpy_iterator(), limit)
-  return [_example(task, place, record) for place, record in enumerate(records)]
+  for place, record in enumerate(records):
+    yield _example(task, place, record)
+
+
+def _changed(seqio, task, vocabulary, files):
+  """The task with another vocabulary or other data."""
+  if not isinstance(task, seqio.Task):
+    raise ValueError(f"'{task.name}' is a seqio mixture; vocabulary and files are for tasks.")
+  changes = {}
+  if vocabulary:
+    pieces = seqio.SentencePieceVocabulary(paths.resolve(vocabulary))
+    changes['output_features'] = {
+        name: dataclasses.replace(feature, vocabulary=pieces)
+        for name, feature in task.output_features.items()}
+  if files:
+    changes['source'] = _file_source(seqio, files)
+  return task.replace(**changes)
+
+
+def _file_source(seqio, files):
+  import tensorflow as tf
+
+  def dataset(split, shuffle_files=False, seed=None):
+    del shuffle_files, seed
+    text = tf.TensorSpec((), tf.string)
+    fields = next(read_records(files[split]))
+    return tf.data.Dataset.from_generator(
+        lambda: read_records(files[split]), output_signature={field: text for field in fields})
+
+  return seqio.FunctionDataSource(dataset, splits=tuple(files))
 
 
 def _import_seqio():
@@ -73,5 +128,5 @@ def _text(task, record, feature):
   """A feature's text, None where the record lacks it."""
   text = record.get(f'{feature}_pretokenized', record.get(feature))
   if text is None or isinstance(text, bytes):
-    return text and text.decode('utf-8')
+    return None if text is None else text.decode('utf-8')
   return task.output_features[feature].vocabulary.decode(text.tolist())

@@ -18,6 +18,7 @@ class Vocabulary:
   """
 
   def __init__(self, path: str | os.PathLike):
+    self.path = str(path)
     file = epath.Path(paths.resolve(path))
     if not file.exists():
       raise FileNotFoundError(f"No SentencePiece file at '{path}'.")

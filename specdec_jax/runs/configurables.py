@@ -10,10 +10,15 @@ from specdec_jax.checkpoints.directory import load_model
 from specdec_jax.data import examples
 from specdec_jax.data import tasks
 from specdec_jax.data.vocabulary import Vocabulary
+from specdec_jax.drafters.lookup import LookupDrafter
 from specdec_jax.drafters.model import ModelDrafter
+from specdec_jax.drafters.ngram import load_ngram
+from specdec_jax.drafters.random import RandomDrafter
 from specdec_jax.models.config import T5Config
+from specdec_jax.runs import alphas
 from specdec_jax.runs import compare
 from specdec_jax.runs import decode
+from specdec_jax.runs import fit_ngram
 from specdec_jax.runs import launch
 from specdec_jax.runs import train
 from specdec_jax.sampling import Sampling
@@ -21,10 +26,10 @@ from specdec_jax.training import optimizer
 from specdec_jax.training import pairs
 
 for _configurable in (
-    launch.main, decode.decode, compare.compare, train.train,
+    launch.main, decode.decode, compare.compare, alphas.alphas, train.train, fit_ngram.fit_ngram,
     load_model, examples.read_examples, tasks.task_examples,
-    Sampling, ModelDrafter, T5Config, Vocabulary,
-    pairs.read_pairs, pairs.read_predictions,
+    Sampling, ModelDrafter, load_ngram, LookupDrafter, RandomDrafter, T5Config, Vocabulary,
+    pairs.read_pairs, pairs.read_predictions, pairs.task_pairs,
     optimizer.optimizer, optimizer.schedule, optimizer.adamw, optimizer.adafactor,
     logits_processors.RepetitionPenalty, logits_processors.MinimumLength,
     logits_processors.ForbiddenTokens):

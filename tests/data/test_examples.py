@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from specdec_jax.data.examples import Example, read_examples
+from specdec_jax.data.examples import Example, read_examples, read_records
 
 
 def write(path, text):
@@ -84,3 +84,16 @@ def test_broken_bytes(tmp_path):
     read_examples(tmp_path / 'b.txt.gz')
   with pytest.raises(FileNotFoundError, match='none.txt'):
     read_examples(tmp_path / 'none.txt')
+
+
+def test_records_keep_the_names_of_their_fields(tmp_path):
+  (tmp_path / 'a.tsv').write_text('en\tde\na cat\teine Katze\n')
+  (tmp_path / 'a.jsonl').write_text('{"en": "a cat", "de": "eine Katze", "n": "1"}\n')
+  assert list(read_records(tmp_path / 'a.tsv')) == [{'en': 'a cat', 'de': 'eine Katze'}]
+  assert list(read_records(str(tmp_path / 'a.jsonl'))) == [
+      {'en': 'a cat', 'de': 'eine Katze', 'n': '1'}]
+  (tmp_path / 'b.tsv').write_text('en\tde\na cat\n')
+  with pytest.raises(ValueError, match=r"b\.tsv', line 2: no text in field 'de'"):
+    list(read_records(str(tmp_path / 'b.tsv')))
+  with pytest.raises(ValueError, match=r'must end in \.tsv or \.jsonl'):
+    list(read_records('a.txt'))

@@ -1,0 +1,63 @@
+"""Runs configurations one after another, each in a process of its own, and reads their reports."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+from absl import flags
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+def finished(directory: pathlib.Path, name: str = 'report.json') -> dict | None:
+  """The report of a run that came to its end; a greedy text that differs is no end."""
+  try:
+    report = json.loads((directory / name).read_text(encoding='utf-8'))
+  except (OSError, ValueError):
+    return None
+  wrong = any(e['outputs'].get('not_ties') for e in report.get('experiments', ()))
+  return None if wrong else report
+
+
+def run(config: str, directory: pathlib.Path, settings=(), name: str = 'report.json') -> dict | None:
+  """Runs a configuration into `directory` unless its report stands there already.
+
+  Args:
+    config: such as 'configs/table2/ende_small_t0.gin'.
+    directory: becomes the run's output_dir.
+    settings: more flags, such as '--gin.compare.repeats=3'.
+    name: of the report.
+
+  Returns:
+    The report; None where the run failed, which it has said on stderr.
+
+  Raises:
+    ValueError: the directory was begun with other settings.
+  """
+  flags_file, given = directory.with_name(directory.name + '.flags'), '\n'.join(settings)
+  directory.parent.mkdir(parents=True, exist_ok=True)
+  if flags_file.exists() and flags_file.read_text(encoding='utf-8') != given:
+    raise ValueError(f"{directory} was begun with other settings (see {flags_file}); name another "
+                     '--output.')
+  flags_file.write_text(given, encoding='utf-8')
+  report = finished(directory, name)
+  if report is not None:
+    print(f'{config}: finished before, in {directory}.', file=sys.stderr)
+    return report
+  print(f'{config} -> {directory}', file=sys.stderr)
+  subprocess.run([sys.executable, '-m', 'specdec_jax.main', f'--gin_file={ROOT / config}',
+                  f'--output_dir={directory}', *settings], check=False, stdout=sys.stderr)
+  return finished(directory, name)
+
+
+def parse_flags(argv):
+  """For `app.run`: absl's own flags are parsed, --gin.NAME=VALUE is left for the runs."""
+  settings = [arg for arg in argv if arg.startswith('--gin.')]
+  try:
+    rest = flags.FLAGS([arg for arg in argv if arg not in settings])
+  except flags.Error as e:
+    sys.exit(f'error: {e}')
+  if rest[1:]:
+    sys.exit(f"error: unexpected argument '{rest[1]}'; only --gin.NAME=VALUE is passed on.")
+  return rest + settings

@@ -1,0 +1,69 @@
+"""Runs Tables 2 to 5 for the embedded English-German pair and writes them into docs/results.md.
+
+  python scripts/reproduce_demo.py --output=output/demo
+
+Hardware: any; some ten minutes on two CPU cores. A run that is finished is not run again: name
+another --output to measure afresh. Further --gin.NAME=VALUE flags go to every run.
+"""
+
+import pathlib
+import re
+import sys
+
+from absl import app
+from absl import flags
+
+import paper_runs
+from specdec_jax.analysis import tables
+from specdec_jax.runs import paper_tables
+
+_OUTPUT = flags.DEFINE_string('output', 'output/demo', 'Directory of the results.')
+_PAGE = flags.DEFINE_string('page', str(paper_runs.ROOT / 'docs' / 'results.md'),
+                            'Page whose tables are replaced between their markers.')
+
+
+def measured_tables(directory: pathlib.Path, settings) -> dict[str, str]:
+  """Name of a marker -> markdown; ValueError where a run failed."""
+  runs = {}
+  for name, report in (('table2', 'report.json'), ('table3', 'alphas.json'),
+                       ('table5', 'alphas.json'), ('table5_speed', 'report.json')):
+    runs[name] = paper_runs.run(f'configs/demo/{name}.gin', directory / name, settings, report)
+    if runs[name] is None:
+      raise ValueError(f'configs/demo/{name}.gin failed; the same command tries it again.')
+  measured = [paper_tables.Measured('embedded EnDe', 'draft', e)
+              for e in runs['table2']['experiments']]
+  made = {'table2': paper_tables.table_2(measured), 'table4': paper_tables.table_4(measured),
+          'table3': paper_tables.alphas(runs['table3'], 'T5-XXL (11B)', 'EnDe'),
+          'table5': paper_tables.alphas(runs['table5']),
+          'table5_speed': paper_tables.lenient_speed_ups(runs['table5_speed'])}
+  device = runs['table2']['device']
+  where = (f"Target: {runs['table2']['target']}. Drafter: {runs['table2']['drafter']}. "
+           f"On {device['count']} x {device['kind']}.\n")
+  return {'pair': where, **{name: tables.markdown(*table) for name, table in made.items()}}
+
+
+def replace(page: str, parts: dict[str, str]) -> str:
+  """The page with each part between <!-- NAME --> and <!-- end of NAME -->; ValueError for no place."""
+  for name, part in parts.items():
+    pattern = re.compile(f'(<!-- {name} -->\n).*?(<!-- end of {name} -->)', re.DOTALL)
+    if not pattern.search(page):
+      raise ValueError(f'the page has no <!-- {name} --> and <!-- end of {name} -->.')
+    page = pattern.sub(lambda m, part=part: m[1] + part + m[2], page)
+  return page
+
+
+def main(argv) -> int:
+  try:
+    page = pathlib.Path(_PAGE.value)
+    old = page.read_text(encoding='utf-8')
+    directory = pathlib.Path(_OUTPUT.value).expanduser()
+    page.write_text(replace(old, measured_tables(directory, argv[1:])), encoding='utf-8')
+  except (ValueError, OSError) as e:
+    print(f'reproduce_demo: error: {e}', file=sys.stderr)
+    return 1
+  print(f'Tables written into {page}.')
+  return 0
+
+
+if __name__ == '__main__':
+  app.run(main, flags_parser=paper_runs.parse_flags)

@@ -1,0 +1,145 @@
+"""Runs the paper's Table 2, or a part of it, and sets its figures beside ours.
+
+  python scripts/reproduce_table2.py --checkpoints='models/{task}_{size}' --output=output/table2
+  python scripts/reproduce_table2.py --demo --output=output/table2_demo
+
+Required: --checkpoints (or --demo, the embedded pair on 100 sentences). Every experiment of
+configs/table2 runs in a process of its own; one that is finished is not run again. The baseline is
+T5X's own decode where T5X can be imported, as in the paper, and our one-token decoder beside it.
+Further --gin.NAME=VALUE flags go to every run. Written: table2.md, table2.csv, table2.png, table2.svg.
+"""
+
+import csv
+import importlib.util
+import pathlib
+import sys
+
+from absl import app
+from absl import flags
+
+import paper_runs
+from specdec_jax.analysis import paper
+from specdec_jax.analysis import tables
+from specdec_jax.runs import paper_tables
+
+TASKS = {'ende': 'EnDe', 'cnn_dm': 'CNN/DM'}
+SIZES = ('small', 'base', 'large')
+
+_CHECKPOINTS = flags.DEFINE_string(
+    'checkpoints', None, 'Model directories, with {task} (ende, cnn_dm) and {size} (xxl and drafts).')
+_DEMO = flags.DEFINE_bool('demo', False, 'The embedded pair (configs/demo/table2.gin) instead.')
+_TASKS = flags.DEFINE_list('tasks', list(TASKS), 'Which tasks, of ende and cnn_dm.')
+_DRAFTERS = flags.DEFINE_list('drafters', list(SIZES), 'Which drafts, of small, base and large.')
+_TEMPERATURES = flags.DEFINE_list('temperatures', ['0', '1'], 'Which temperatures, of 0 and 1.')
+_OUTPUT = flags.DEFINE_string('output', None, 'Directory of the results.', required=True)
+
+
+def chosen() -> list[tuple[str, paper.Experiment]]:
+  """(task, row) of the experiments asked for, in the paper's order; ValueError for others."""
+  for flag, known in ((_TASKS, TASKS), (_DRAFTERS, SIZES), (_TEMPERATURES, ('0', '1'))):
+    unknown = [value for value in flag.value if value not in known]
+    if unknown:
+      raise ValueError(f"--{flag.name} has {', '.join(unknown)}; choose of {', '.join(known)}.")
+  keys = {words: key for key, words in TASKS.items()}
+  return [(keys[row.task], row) for row in paper.TABLE_2
+          if keys[row.task] in _TASKS.value and size_of(row) in _DRAFTERS.value
+          and f'{row.temperature:g}' in _TEMPERATURES.value]
+
+
+def size_of(row: paper.Experiment) -> str:
+  return row.draft.removeprefix('T5-')
+
+
+def measure(directory: pathlib.Path, settings) -> tuple[list[paper_tables.Measured], list[str]]:
+  """What was measured, and the names of experiments that failed."""
+  if importlib.util.find_spec('t5x') is not None:
+    settings = [*settings, '--gin.compare.t5x=True']
+  if _DEMO.value:
+    report = paper_runs.run('configs/demo/table2.gin', directory / 'demo', settings)
+    if report is None:
+      return [], ['demo']
+    return [paper_tables.Measured('embedded EnDe', 'draft', e) for e in report['experiments']], []
+  if not _CHECKPOINTS.value:
+    raise ValueError("no --checkpoints, such as --checkpoints='models/{task}_{size}'; --demo runs "
+                     'the embedded pair.')
+  place = lambda task, size: _CHECKPOINTS.value.format(task=task, size=size)
+  measured, failed = [], []
+  for task, row in chosen():
+    name = f'{task}_{size_of(row)}_t{row.temperature:g}'
+    report = paper_runs.run(f'configs/table2/{name}.gin', directory / name, [
+        f'--gin.TARGET={place(task, "xxl")!r}', f'--gin.DRAFT={place(task, size_of(row))!r}',
+        *settings])
+    if report is None:
+      failed.append(name)
+    else:
+      measured += [paper_tables.Measured(row.task, row.draft, e, row)
+                   for e in report['experiments']]
+  return measured, failed
+
+
+def write(directory: pathlib.Path, measured) -> str:
+  """table2.md with Tables 2 and 4, table2.csv and the plot; returns the markdown."""
+  forms = paper_tables.table_2(measured), paper_tables.table_4(measured)
+  text = (f'Speed-ups [table 2]\n\n{tables.markdown(*forms[0])}\n'
+          f'Measured and expected by thm 3.8 [table 4]\n\n{tables.markdown(*forms[1])}')
+  (directory / 'table2.md').write_text(text, encoding='utf-8')
+  with open(directory / 'table2.csv', 'w', encoding='utf-8', newline='') as f:
+    writer = csv.writer(f)
+    for header, rows in forms:
+      writer.writerows([header, *rows, []])
+  plot(directory, measured)
+  return text
+
+
+def plot(directory: pathlib.Path, measured) -> None:
+  """Speed-up over gamma: curves of thm 3.8 with the verify cost, points measured and printed."""
+  import matplotlib
+  matplotlib.use('Agg')
+  from matplotlib import pyplot as plt
+  from specdec_jax.analysis import theory
+
+  panels = list(dict.fromkeys((m.task, m.temperature) for m in measured))
+  figure, axes = plt.subplots(1, len(panels), figsize=(4.2 * len(panels), 3.6), sharey=True,
+                              squeeze=False)
+  for axis, panel in zip(axes[0], panels):
+    drafts = list(dict.fromkeys(m.draft for m in measured if (m.task, m.temperature) == panel))
+    for color, draft in zip('C0 C1 C2'.split(), drafts):
+      here = [m for m in measured if (m.task, m.temperature, m.draft) == (*panel, draft)]
+      e = here[-1].experiment  # its verify cost, spread over gamma, makes the curve
+      gammas = list(range(1, max(m.experiment['gamma'] for m in here) + 4))
+      slope = (e['verify_cost'] - 1) / e['gamma']
+      axis.plot(gammas, [theory.walltime_improvement(e['alpha'], g, e['c'], max(1 + slope * g, 0.1))
+                         for g in gammas], color=color, label=f'{draft}, thm 3.8')
+      axis.plot([m.experiment['gamma'] for m in here], [m.experiment['speed_up'] for m in here],
+                'o', color=color, label=f'{draft}, measured')
+      printed = [m.printed for m in here if m.printed]
+      axis.plot([p.gamma for p in printed], [p.speed_up for p in printed], 's', color=color,
+                fillstyle='none', label=f'{draft}, paper' if printed else None)
+    axis.set(title=f'{panel[0]}, temperature {panel[1]:g}', xlabel='gamma')
+    axis.axhline(1, color='grey', linewidth=0.5)
+    axis.legend(fontsize='x-small')
+  axes[0][0].set_ylabel('speed-up')
+  figure.tight_layout()
+  for kind in ('png', 'svg'):
+    figure.savefig(directory / f'table2.{kind}')
+  plt.close(figure)
+
+
+def main(argv) -> int:
+  try:
+    directory = pathlib.Path(_OUTPUT.value).expanduser()
+    directory.mkdir(parents=True, exist_ok=True)
+    measured, failed = measure(directory, argv[1:])
+    if measured:
+      print(write(directory, measured))
+    if failed:
+      raise ValueError(f"failed: {', '.join(failed)}; the same command runs them again, the others "
+                       f'are kept in {directory}.')
+  except (ValueError, OSError, ImportError) as e:
+    print(f'reproduce_table2: error: {e}', file=sys.stderr)
+    return 1
+  return 0
+
+
+if __name__ == '__main__':
+  app.run(main, flags_parser=paper_runs.parse_flags)
