@@ -176,12 +176,12 @@ def _iterate(target, drafter, law, settings, row_keys, first, state: State) -> S
 
   with jax.named_scope('target'):
     logits, target_cache = target.step(state.target_cache, block, state.position)
-  lengths = state.position[:, None] + 1 + jnp.arange(gamma + 1)
-  processed = law.process(logits, history, lengths, first)
-  finite = jnp.isfinite(logits).all(-1) & jnp.isfinite(processed.max(-1))  # [B, gamma + 1]
+    lengths = state.position[:, None] + 1 + jnp.arange(gamma + 1)
+    processed = law.process(logits, history, lengths, first)
+    finite = jnp.isfinite(logits).all(-1) & jnp.isfinite(processed.max(-1))  # [B, gamma + 1]
 
-  num_accepted, next_token = choose(
-      law, settings, processed, q if gamma else None, block[:, 1:], verify_keys)
+    num_accepted, next_token = choose(
+        law, settings, processed, q if gamma else None, block[:, 1:], verify_keys)
   place = jnp.arange(gamma + 1)
   emitted = jnp.where(place < num_accepted[:, None], jnp.pad(block[:, 1:], ((0, 0), (0, 1))),
                       next_token[:, None])  # [B, gamma + 1], meant up to num_accepted

@@ -1,0 +1,110 @@
+"""c and the verify cost as the paper measured them, from a profiler trace of real decodes [app. A.3].
+
+`cost.measure` times the parts alone; here `jax.profiler` watches whole decodes, and the
+operations' times are summed by the named scope that the decoding loop put them in.
+"""
+
+from collections.abc import Iterable
+import pathlib
+import re
+import tempfile
+
+import jax
+import numpy as np
+
+from specdec_jax.analysis.cost import Cost
+from specdec_jax.decoding import Settings, decode_loop
+from specdec_jax.sampling import Sampling
+
+SCOPES = ('target_encoder', 'draft_encoder', 'draft', 'target')  # `jax.named_scope`s of decoding.py
+
+
+def measure(target, drafter, tokens, gamma: int = 7, sampling: Sampling = Sampling(), *,
+            max_decode_len: int = 128, seed: int = 0) -> Cost:
+  """Times of the parts of a decode, from the profiler; arguments as `speculative_decode`.
+
+  A time is that in which at least one operation of the part ran, over the number of its
+  calls: the gaps between operations are not in it. Passes include their laws and draws
+  or rule, as in `cost`. Seen working on CPU.
+
+  Returns:
+    A `Cost`, whose seconds are means over one decode with gamma and one without a draft.
+  """
+  tokens = target.check_tokens(tokens)
+  drafter.check(target)
+  run = lambda gamma, drafter: _profile(target, drafter, tokens, seed, Settings(
+      gamma=gamma, max_decode_len=max_decode_len, sampling=sampling))
+  seconds, iterations = run(gamma, drafter)
+  alone, steps = run(0, None)
+  return Cost(gamma=gamma, draft_step=seconds['draft'] / (iterations * gamma),
+              target_step=alone['target'] / steps, verify_pass=seconds['target'] / iterations,
+              target_encoder=seconds['target_encoder'], draft_encoder=seconds['draft_encoder'])
+
+
+def _profile(target, drafter, tokens, seed, settings) -> tuple[dict[str, float], int]:
+  """Seconds by scope, and iterations, of one decode after a first one."""
+  ids = np.arange(len(tokens), dtype=np.uint32)
+  program = decode_loop.lower(target, drafter, tokens, np.uint32(seed), ids, settings).compile()
+  run = lambda: jax.block_until_ready(program(target, drafter, tokens, np.uint32(seed), ids))
+  run()
+  with tempfile.TemporaryDirectory() as directory:
+    with jax.profiler.trace(directory):
+      result = run()
+    seconds = scope_seconds(directory, program.as_text())
+  missing = [s for s in SCOPES if s not in seconds and (settings.gamma or 'draft' not in s)
+             and (s, getattr(drafter, 'draft', None)) != ('draft_encoder', None)]
+  if missing:
+    raise RuntimeError(
+        f"the profiler's trace holds no operation of {', '.join(missing)} on "
+        f'{jax.default_backend()}; take analysis.cost.measure, which times the parts itself.')
+  return {s: seconds.get(s, 0.0) for s in SCOPES}, int(result.stats.target_calls.max())
+
+
+def scope_seconds(directory: str, program_text: str) -> dict[str, float]:
+  """Reads the trace that `jax.profiler.trace(directory)` wrote: seconds by named scope.
+
+  Args:
+    directory: where it wrote; its newest .xplane.pb is read.
+    program_text: of the compiled program, which says in which scope an operation is.
+  """
+  files = sorted(pathlib.Path(directory).rglob('*.xplane.pb'), key=lambda f: f.stat().st_mtime)
+  if not files:
+    raise FileNotFoundError(f"'{directory}' holds no profile (.xplane.pb) of jax.profiler.trace.")
+  scope_of = operation_scopes(program_text)
+  intervals = {}
+  for operation, start, end in _events(jax.profiler.ProfileData.from_file(str(files[-1]))):
+    if operation in scope_of:
+      intervals.setdefault(scope_of[operation], []).append((start, end))
+  return {scope: 1e-9 * covered(spans) for scope, spans in intervals.items()}
+
+
+def operation_scopes(program_text: str) -> dict[str, str]:
+  """{operation: scope} of a compiled program's text, operations of no scope left out."""
+  scopes = {}
+  for name, path in re.findall(
+      r'^\s*(?:ROOT )?%?([\w.\-]+) = .*?metadata=\{[^}]*?op_name="([^"]*)"', program_text, re.M):
+    inside = [part for part in path.split('/') if part in SCOPES]
+    if inside:
+      scopes[name] = inside[0]
+  return scopes
+
+
+def covered(intervals: Iterable[tuple[float, float]]) -> float:
+  """Length of the union of (start, end) intervals."""
+  total, until = 0.0, -np.inf
+  for start, end in sorted(intervals):
+    total += max(0.0, end - max(start, until))
+    until = max(until, end)
+  return float(total)
+
+
+def _events(profile):
+  """(operation, start, end) on all devices, named as in the program's text; nanoseconds."""
+  for plane in profile.planes:
+    for line in plane.lines:
+      for event in line.events:
+        operation = next((v for k, v in event.stats if k == 'hlo_op'), None)
+        if operation is None and line.name == 'XLA Ops':  # a TPU's: '%fusion.3 = bf16[...] ...'
+          operation = event.name.split(' ')[0].lstrip('%')
+        if operation is not None:
+          yield str(operation), event.start_ns, event.start_ns + event.duration_ns

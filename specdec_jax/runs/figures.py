@@ -1,0 +1,109 @@
+"""The figures run: the paper's figures 1 to 5 for a pair of models, as pictures and as a page."""
+
+from collections.abc import Iterable, Sequence
+import os
+from typing import Any
+
+import gin
+
+from specdec_jax.analysis import cost as cost_lib
+from specdec_jax.analysis import figures as figures_lib
+from specdec_jax.analysis import measured as measured_lib
+from specdec_jax.analysis import trace as trace_lib
+from specdec_jax.decoding import speculative_decode
+from specdec_jax.model import Model
+from specdec_jax.runs import batching
+from specdec_jax.runs import output
+from specdec_jax.sampling import Sampling
+
+
+def figures(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = gin.REQUIRED,
+            drafter: Any = gin.REQUIRED, gammas: Sequence[int] = (7, 3),
+            sampling: Sampling = Sampling(temperature=0.0), reports: Sequence[str] = (),
+            example: int = 0, shown_examples: int = 3, seed: int = 0, batch_size: int = 8,
+            max_decode_len: int = 128, max_input_len: int = 512, long_inputs: str = 'refuse',
+            prefix: str = '', formats: Sequence[str] = ('png', 'svg')) -> dict:
+  """Writes figure_1 to figure_5, acceptance_by_position and trace.html into output_dir.
+
+  Prints the traces, in colours where stdout is a terminal, and measured against
+  predicted speed-up where there are reports. All but the times in figure 5 depends
+  on the settings alone.
+
+  Args:
+    output_dir: claimed by `launch.main`.
+    target, drafter, examples, seed, max_decode_len, max_input_len, long_inputs, prefix,
+      batch_size: as in `decode`.
+    gammas: draft lengths of figure 5; figure 1 has the first.
+    sampling: of the decodes that are shown.
+    reports: report.json files of compare runs; their figures are put on the curves.
+    example: which input, from 0, figures 1 and 5 show.
+    shown_examples: how many inputs from there on are in trace.html and printed.
+    formats: of the pictures: 'png', 'svg'.
+
+  Returns:
+    {name of a figure: paths of its files}.
+  """
+  unknown = sorted(set(formats) - {'png', 'svg'})
+  if unknown or not formats:
+    raise ValueError(f"figures.formats is {tuple(formats)}; it takes 'png' and 'svg'.")
+  if not gammas:
+    raise ValueError('figures.gammas is empty; name at least one draft length, such as (7, 3).')
+  measured = measured_lib.read(reports)
+  inputs = batching.encode(target, examples, max_input_len, long_inputs, prefix)
+  if not 0 <= example < len(inputs.rows):
+    raise ValueError(f'figures.example is {example}, but there are {len(inputs.rows)} inputs '
+                     f'(0 to {len(inputs.rows) - 1}).')
+  batches = batching.batches(inputs, min(batch_size, len(inputs.rows)), max_input_len,
+                             buckets=[max(map(len, inputs.rows))])  # one shape
+  place = {int(i): (b, row) for b, batch in enumerate(batches)
+           for row, i in enumerate(batch.indices)}
+  decodes = {gamma: [
+      speculative_decode(target, drafter, batch.tokens, gamma=gamma, sampling=sampling, seed=seed,
+                         ids=batch.ids, max_decode_len=max_decode_len, trace=True)
+      for batch in batches] for gamma in dict.fromkeys(gammas)}
+
+  shown = range(example, min(example + max(shown_examples, 1), len(inputs.rows)))
+  pictures = [trace_lib.picture(target, decodes[gammas[0]][place[i][0]], place[i][1],
+                                inputs.examples[i].text) for i in shown]
+  print('\n'.join(p.text() for p in pictures))
+  page = '\n'.join(p.html() for p in pictures)
+  output.write(output_dir, 'trace.html', f'<!doctype html><meta charset="utf-8">\n{page}\n')
+  if measured:
+    print(measured_lib.table_4(measured))
+
+  b, row = place[example]
+  costs = cost_lib.measure(target, drafter, batches[b].tokens[row:row + 1], tuple(decodes), sampling,
+                           max_decode_len=max_decode_len)
+  timed = [(costs[g], int(results[b].stats.target_calls[row])) for g, results in decodes.items()]
+  drawn = {
+      'figure_1': pictures[0].figure(),
+      'figure_2': figures_lib.expected_tokens(measured=measured),
+      'figure_3': figures_lib.optimal_gamma(measured=measured),
+      'figure_4': figures_lib.speed_up_and_operations(measured=measured),
+      'figure_5': figures_lib.timeline(timed, int(decodes[gammas[0]][b].lengths[row])),
+      'acceptance_by_position': figures_lib.acceptance_by_position(
+          _acceptance(decodes, batches, sampling, measured)),
+  }
+  written = {}
+  for name, fig in drawn.items():
+    written[name] = [os.path.join(os.path.expanduser(output_dir), f'{name}.{f}') for f in formats]
+    for path in written[name]:
+      figures_lib.save(fig, path)
+  print(f'{len(drawn)} figures and trace.html in {output_dir}')
+  return written
+
+
+def _acceptance(decodes, batches, sampling, measured):
+  """(label, rates, alpha) of the decodes here and of the reports that hold them."""
+  series = []
+  for gamma, results in decodes.items():
+    accepted, tested = map(sum, zip(*(
+        trace_lib.acceptance_by_position(result, len(batch.indices))
+        for batch, result in zip(batches, results))))
+    rates = [a / t for a, t in zip(accepted, tested) if t]
+    series.append((f'temperature {sampling.temperature:g}, gamma {gamma}', rates, None))
+  for m in measured:
+    if m.acceptance:
+      series.append((f'report: temperature {m.temperature:g}, gamma {m.gamma}', m.acceptance,
+                     m.alpha))
+  return series

@@ -1,0 +1,66 @@
+import pytest
+
+from specdec_jax.analysis import figures
+from specdec_jax.analysis.cost import Cost
+from specdec_jax.analysis.measured import Measured
+
+COST = Cost(gamma=2, draft_step=0.1, target_step=1.0, verify_pass=1.5, target_encoder=4.0,
+            draft_encoder=0.5)
+MEASURED = [
+    Measured(drafter='d', temperature=0.0, gamma=g, alpha=0.7, c=0.05, c_hat=0.1, verify_cost=1.2,
+             tokens_per_call=t, speed_up=s, acceptance=(0.7, 0.6))
+    for g, t, s in ((3, 2.4, 1.6), (6, 3.0, 1.4))]
+
+
+def points(axes):
+  """(x, y) of the filled markers."""
+  return [tuple(map(float, line.get_xydata()[i])) for line in axes.lines
+          if line.get_marker() == 'o' and line.get_markeredgecolor() == 'black'
+          for i in range(len(line.get_xdata()))]
+
+
+def labels(axes):
+  return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+def test_calls_of_a_decode_follow_one_another():
+  spans = figures.calls(COST, 3)
+  assert [kind for kind, _, _ in spans] == ['encoder'] * 2 + ['draft', 'draft', 'target'] * 3
+  for (_, start, length), (_, following, _) in zip(spans, spans[1:]):
+    assert following == pytest.approx(start + length)
+  assert sum(spans[-1][1:]) == pytest.approx(COST.decode_seconds(3))
+  assert sum(figures.plain_calls(COST, 5)[-1][1:]) == pytest.approx(4 + 5)
+
+
+def test_timeline_has_a_row_a_decode():
+  axes, = figures.timeline([(COST, 3)], tokens=5).axes
+  assert [t.get_text() for t in axes.get_yticklabels()] == ['$\\gamma$ = 2', 'plain']
+  bars = [len(collection.get_paths()) for collection in axes.collections]
+  assert bars == [2, 6, 3, 1, 0, 5]  # encoder, draft and target calls of each row
+  assert labels(axes) == ['encoder call', 'draft call', 'target call']
+
+
+def test_points_lie_where_they_were_measured():
+  axes, = figures.expected_tokens((3, 5), MEASURED).axes
+  assert points(axes) == [(0.7, 2.4), (0.7, 3.0)]
+  assert labels(axes)[:3] == ['$\\gamma$ = 3', '$\\gamma$ = 5', '$\\gamma$ = 6']
+  axes, = figures.optimal_gamma((0.1,), MEASURED).axes
+  assert points(axes) == [(0.7, 3)]
+  left, right = figures.speed_up_and_operations((3,), MEASURED).axes
+  assert points(left) == [(0.7, 1.6), (0.7, 1.4)]
+  assert points(right) == [(0.7, m.operations) for m in MEASURED]
+
+
+def test_without_measurements_only_curves():
+  for draw in (figures.expected_tokens, figures.optimal_gamma, figures.speed_up_and_operations):
+    for axes in draw().axes:
+      assert not points(axes) and 'measured' not in ' '.join(labels(axes))
+
+
+def test_files_are_written_and_repeat(tmp_path):
+  for name in ('a.png', 'b.png', 'a.svg', 'b.svg'):
+    fig = figures.acceptance_by_position([('x', (0.8, 0.7), 0.75), ('y', (0.5,), None)])
+    figures.save(fig, str(tmp_path / name))
+  for kind, start in (('png', b'\x89PNG'), ('svg', b'<?xml')):
+    first, second = ((tmp_path / f'{name}.{kind}').read_bytes() for name in 'ab')
+    assert first == second and first.startswith(start) and len(first) > 1000

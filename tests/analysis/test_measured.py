@@ -1,0 +1,55 @@
+import json
+
+import pytest
+
+from specdec_jax.analysis import measured as measured_lib
+from specdec_jax.analysis import paper
+from specdec_jax.analysis import theory
+
+EXPERIMENT = {
+    'sampling': {'temperature': 0.0, 'top_k': 0, 'top_p': 1.0}, 'gamma': 4, 'alpha': 0.7, 'c': 0.03,
+    'c_hat': 0.01, 'verify_cost': 1.2, 'tokens_per_call': 2.5, 'speed_up': 1.9, 'target_calls': 100}
+
+
+def written(directory, *experiments):
+  path = directory / 'report.json'
+  path.write_text(json.dumps({'drafter': 'model (small)', 'experiments': experiments}))
+  return path
+
+
+def test_read_and_predict(tmp_path):
+  path = written(tmp_path, EXPERIMENT, {**EXPERIMENT, 'gamma': 7})
+  first, second = measured_lib.read([path])
+  assert (first.drafter, first.gamma, second.gamma) == ('model (small)', 4, 7)
+  assert first.predicted == theory.walltime_improvement(0.7, 4, 0.03)
+  assert first.predicted_with_verify_cost == theory.walltime_improvement(0.7, 4, 0.03, 1.2)
+  assert first.operations == pytest.approx((4 * 0.01 + 5) / 2.5)
+  assert len(measured_lib.read([path, path])) == 4
+
+
+def test_acceptance_where_the_report_holds_it(tmp_path):
+  counted = {**EXPERIMENT, 'accepted_by_position': [80, 40, 10, 0]}
+  first, second = measured_lib.read([written(tmp_path, EXPERIMENT, counted)])
+  assert first.acceptance == () and second.acceptance == (0.8, 0.5, 0.25, 0.0)
+
+
+def test_table_4(tmp_path):
+  experiments = measured_lib.read([written(tmp_path, EXPERIMENT)])
+  ours = measured_lib.table_4(experiments).splitlines()
+  assert len(ours) == 3 and 'thm 3.8' in ours[0]
+  assert [cell.strip() for cell in ours[2].strip('|').split('|')] == [
+      'model (small)', '0', '4', '0.70', '0.030', '1.20', '1.90X',
+      f'{experiments[0].predicted:.2f}X', f'{experiments[0].predicted_with_verify_cost:.2f}X']
+  lenient = measured_lib.read([written(tmp_path, {**EXPERIMENT, 'lenience': 0.5})])
+  assert 'model (small), lenience 0.5 |' in measured_lib.table_4(lenient)
+  both = measured_lib.table_4(experiments, with_paper=True)
+  assert both.count('paper:') == len(paper.TABLE_4) and '3.40X' in both
+
+
+def test_what_is_no_report_is_refused_by_name(tmp_path):
+  with pytest.raises(FileNotFoundError, match='missing.json'):
+    measured_lib.read([tmp_path / 'missing.json'])
+  for text in ('{', '{"experiments": [{}]}', '[]'):
+    (tmp_path / 'report.json').write_text(text)
+    with pytest.raises(ValueError, match='report.json.* is not the report.json of a compare run'):
+      measured_lib.read([tmp_path / 'report.json'])

@@ -1,0 +1,64 @@
+import json
+
+import pytest
+
+from specdec_jax.data.examples import read_examples
+from specdec_jax.drafters.model import ModelDrafter
+from specdec_jax.runs import figures as figures_lib
+from specdec_jax.sampling import Sampling
+
+SETTINGS = dict(sampling=Sampling(temperature=0.0), gammas=(3, 2), max_decode_len=12,
+                max_input_len=32, batch_size=3)
+EXPERIMENT = {
+    'sampling': {'temperature': 0.0}, 'gamma': 3, 'alpha': 0.7, 'c': 0.03, 'c_hat': 0.01,
+    'verify_cost': 1.2, 'tokens_per_call': 2.0, 'speed_up': 1.5, 'target_calls': 10,
+    'accepted_by_position': [7, 4, 2]}
+
+
+@pytest.fixture(scope='module')
+def examples(files):
+  return read_examples(files / 'inputs.jsonl', limit=4)
+
+
+@pytest.fixture(scope='module')
+def drawn(target, draft, examples, tmp_path_factory):
+  """What the run wrote, and its directory."""
+  directory = tmp_path_factory.mktemp('figures')
+  (directory / 'report.json').write_text(json.dumps({'drafter': 'd', 'experiments': [EXPERIMENT]}))
+  return figures_lib.figures(
+      str(directory), target, examples, ModelDrafter(draft), example=1, shown_examples=2,
+      reports=(str(directory / 'report.json'),), **SETTINGS), directory
+
+
+def test_every_figure_is_written(drawn):
+  written, directory = drawn
+  assert set(written) == {*(f'figure_{i}' for i in range(1, 6)), 'acceptance_by_position'}
+  for paths in written.values():
+    assert [path.rsplit('.')[-1] for path in paths] == ['png', 'svg']
+  for path in directory.iterdir():
+    assert path.stat().st_size > 100
+  assert len(list(directory.iterdir())) == 2 * 6 + 2
+
+
+def test_the_page_shows_the_inputs_that_were_asked_for(drawn, examples):
+  page = (drawn[1] / 'trace.html').read_text(encoding='utf-8')
+  assert page.count('specdec-trace') == 2 and page.startswith('<!doctype html>')
+  assert f'<b>{examples[1].text}</b>' in page and f'<b>{examples[2].text}</b>' in page
+  assert f'<b>{examples[1].text}</b>' in page.splitlines()[1]
+
+
+def test_the_report_is_on_the_curves(drawn):
+  assert 'measured' in (drawn[1] / 'figure_2.svg').read_text()
+  assert 'report: temperature 0, gamma 3' in (drawn[1] / 'acceptance_by_position.svg').read_text()
+
+
+@pytest.mark.parametrize('wrong, words', [
+    (dict(formats=('pdf',)), "takes 'png' and 'svg'"),
+    (dict(gammas=()), 'at least one draft length'),
+    (dict(example=4), r'figures.example is 4, but there are 4 inputs \(0 to 3\)'),
+    (dict(reports=('missing.json',)), "no report at 'missing.json'"),
+])
+def test_bad_settings_are_refused_before_anything_runs(wrong, words, target, draft, examples, tmp_path):
+  with pytest.raises((ValueError, FileNotFoundError), match=words):
+    figures_lib.figures(str(tmp_path), target, examples, ModelDrafter(draft), **{**SETTINGS, **wrong})
+  assert not list(tmp_path.iterdir())
