@@ -18,6 +18,7 @@ from specdec_jax.models.config import T5Config
 from specdec_jax.runs import alphas
 from specdec_jax.runs import compare
 from specdec_jax.runs import decode
+from specdec_jax.runs import figures
 from specdec_jax.runs import fit_ngram
 from specdec_jax.runs import launch
 from specdec_jax.runs import train
@@ -27,7 +28,7 @@ from specdec_jax.training import pairs
 
 for _configurable in (
     launch.main, decode.decode, compare.compare, alphas.alphas, train.train, fit_ngram.fit_ngram,
-    load_model, examples.read_examples, tasks.task_examples,
+    figures.figures, load_model, examples.read_examples, tasks.task_examples,
     Sampling, ModelDrafter, load_ngram, LookupDrafter, RandomDrafter, T5Config, Vocabulary,
     pairs.read_pairs, pairs.read_predictions, pairs.task_pairs,
     optimizer.optimizer, optimizer.schedule, optimizer.adamw, optimizer.adafactor,
