@@ -16,6 +16,7 @@ from specdec_jax.drafters.ngram import load_ngram
 from specdec_jax.drafters.random import RandomDrafter
 from specdec_jax.models.config import T5Config
 from specdec_jax.runs import alphas
+from specdec_jax.runs import beam
 from specdec_jax.runs import compare
 from specdec_jax.runs import decode
 from specdec_jax.runs import figures
@@ -27,7 +28,7 @@ from specdec_jax.training import optimizer
 from specdec_jax.training import pairs
 
 for _configurable in (
-    launch.main, decode.decode, compare.compare, alphas.alphas, train.train, fit_ngram.fit_ngram,
+    launch.main, decode.decode, compare.compare, alphas.alphas, beam.beam, train.train, fit_ngram.fit_ngram,
     figures.figures, load_model, examples.read_examples, tasks.task_examples,
     Sampling, ModelDrafter, load_ngram, LookupDrafter, RandomDrafter, T5Config, Vocabulary,
     pairs.read_pairs, pairs.read_predictions, pairs.task_pairs,

@@ -1,0 +1,75 @@
+import dataclasses
+import json
+
+import pytest
+
+from specdec_jax.data.examples import read_examples
+from specdec_jax.drafters.model import ModelDrafter
+from specdec_jax.runs import beam as beam_lib
+from specdec_jax.runs import output
+
+SETTINGS = dict(num_beams=2, draft_beams=(3,), gammas=(2,), max_decode_len=12, max_input_len=32,
+                buckets=(32,), batch_size=5)
+
+
+@pytest.fixture(scope='module')
+def examples(files):
+  return read_examples(files / 'inputs.jsonl', limit=9)
+
+
+@pytest.fixture(scope='module')
+def searched(target, draft, examples, tmp_path_factory):
+  """The report of a run, and its directory."""
+  directory = tmp_path_factory.mktemp('beam')
+  return beam_lib.beam(str(directory), target, examples, ModelDrafter(draft), **SETTINGS), directory
+
+
+def test_figures_are_those_of_the_searches(searched, target, draft, examples):
+  result = searched[0]
+  plain, (drafted,) = result['plain'], result['speculative']
+  assert drafted['identical'] == drafted['best_identical'] == 9 and drafted['different'] == 0
+  assert plain['target_calls'] == plain['steps'] == drafted['steps']
+  assert drafted['target_calls'] + drafted['accepted'] == plain['target_calls']
+  assert drafted['acceptance_rate'] == drafted['accepted'] / drafted['drafted']
+  assert drafted['calls_per_text'] == drafted['target_calls'] / 9
+  assert drafted['speed_up'] == pytest.approx(plain['seconds'] / drafted['seconds'])
+  method = beam_lib.BeamMethod(num_beams=2, alpha=0.6, max_decode_len=12)
+  inputs = beam_lib.batching.encode(target, examples, 32)
+  found = [method(target, b) for b in beam_lib.batching.batches(inputs, 5, 32, buckets=(32,))]
+  assert plain['steps'] == sum(r.stats.steps[:n].sum() for r, n in zip(found, (5, 4)))
+
+
+def test_report_files(searched):
+  result, directory = searched
+  assert json.loads((directory / 'report.json').read_text()) == json.loads(json.dumps(result))
+  text = (directory / 'report.md').read_text()
+  assert 'u 3, gamma 2' in text and 'target calls a text' in text
+  assert text.count('- source:') == 3 and text.count('identical') == 2
+
+
+def test_other_beams_fail_after_the_report(target, draft, examples, tmp_path, monkeypatch):
+  call = beam_lib.BeamMethod.__call__
+
+  def wrong(self, target, batch):
+    r = call(self, target, batch)
+    if self.drafter is None:
+      return r
+    tokens, scores = r.tokens.copy(), r.scores.copy()
+    tokens[0, 0, 0] += 1
+    scores[1, 1] += 0.5
+    return dataclasses.replace(r, tokens=tokens, scores=scores)
+
+  monkeypatch.setattr(beam_lib.BeamMethod, '__call__', wrong)
+  run = lambda **more: beam_lib.beam(
+      str(tmp_path), target, examples, ModelDrafter(draft), **{**SETTINGS, **more})
+  with pytest.raises(output.RunFailed, match='2 speculative searches .* more than 0.001'):
+    run()
+  drafted, = json.loads((tmp_path / 'report.json').read_text())['speculative']
+  assert drafted['different'] == 2 and drafted['identical'] == 7 and drafted['best_identical'] == 9
+  assert '7 of 9 identical' in (tmp_path / 'report.md').read_text()
+  assert run(tie_margin=1.0)['speculative'][0]['score_difference'] == pytest.approx(0.5, abs=1e-3)
+
+
+def test_nothing_to_compare_is_refused(target, draft, examples, tmp_path):
+  with pytest.raises(ValueError, match='at least one gamma and one number of draft beams'):
+    beam_lib.beam(str(tmp_path), target, examples, ModelDrafter(draft), gammas=())
