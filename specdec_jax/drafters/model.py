@@ -54,11 +54,7 @@ class ModelDrafter(struct.PyTreeNode):
       [B, gamma, V], and the cache.
     """
     def choose(logits_BxV, history, i):
-      lengths = (position + i + 1)[:, None]
-      processed = law.process(logits_BxV[:, None], history, lengths, first)[:, 0]
-      token, q = law.sample(processed, jax.vmap(jax.random.fold_in, (0, None))(keys, i))
-      history = jax.vmap(lambda row, t, at: row.at[at].set(t))(history, token, position + i + 1)
-      return q, token, history
+      return draw_next(law, logits_BxV, history, position, first, keys, i)
 
     # After a fully accepted block the cache lacks the last draft token, so the
     # first step feeds the last two tokens; where there is only one, the second

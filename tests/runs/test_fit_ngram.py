@@ -1,0 +1,49 @@
+"""The fit_ngram run, and the drafters' blocks in place of a model's."""
+
+import json
+
+import numpy as np
+import pytest
+import specdec_jax as sd
+from specdec_jax.data.examples import Example
+from specdec_jax.data.examples import read_examples
+from specdec_jax.runs import configurables  # pylint: disable=unused-import
+from specdec_jax.runs import gin_config
+from specdec_jax.runs.fit_ngram import fit_ngram
+
+
+def test_the_references_of_a_file_are_counted(files, vocabulary, tmp_path):
+  examples = read_examples(files / 'inputs.jsonl', reference_field='german')
+  report = fit_ngram(str(tmp_path), vocabulary, examples, successors=1)
+  table = sd.NGramDrafter.load(tmp_path / 'ngram')
+  wanted = np.bincount(
+      [t for e in examples for t in [*vocabulary.encode(e.reference), 1]], minlength=vocabulary.size)
+  np.testing.assert_array_equal(table.unigram, wanted)
+  assert table.digest == vocabulary.digest and table.successors.shape == (vocabulary.size, 1)
+  assert report['tokens'] == wanted.sum() and 0 < report['pairs_kept'] < 1
+  assert json.loads((tmp_path / 'report.json').read_text()) == report
+  texts = fit_ngram(str(tmp_path), vocabulary, examples, field='text', order=1)
+  assert texts['drafter'].startswith('unigram') and texts['tokens'] != wanted.sum()
+
+
+@pytest.mark.parametrize('options, words', [
+    ({}, "Example 7 has no reference; .*fit_ngram.field = 'text'"),
+    ({'field': 'target'}, "fit_ngram.field is 'target'; use 'reference' or 'text'")])
+def test_bad_settings(vocabulary, tmp_path, options, words):
+  with pytest.raises(ValueError, match=words):
+    fit_ngram(str(tmp_path), vocabulary, [Example(7, 'new media')], **options)
+
+
+@pytest.mark.parametrize('run', ['decode', 'compare'])
+@pytest.mark.parametrize('block, bindings', [
+    ('bigram', ["DRAFT = 'x'"]), ('unigram', ["DRAFT = 'x'"]),
+    ('lookup', ["LookupDrafter.source = 'input'"]), ('random', [])])
+def test_blocks_stand_in_for_a_models(run, block, bindings):
+  sampling = 'greedy' if run == 'decode' else 'greedy_and_temperature_1'
+  files = [f'gin/runs/{run}.gin', f'gin/drafters/{block}.gin', 'gin/inputs/file.gin',
+           f'gin/sampling/{sampling}.gin']
+  common = ["TARGET = 't'", "OUTPUT_DIR = 'o'", "INPUTS = 'i.txt'"]
+  gin_config.parse(files, [*common, *bindings])
+  if bindings and 'DRAFT' in bindings[0]:
+    with pytest.raises(gin_config.ConfigError, match='DRAFT is required'):
+      gin_config.parse(files, common)
