@@ -46,6 +46,7 @@ def test_points_lie_where_they_were_measured():
   assert labels(axes)[:3] == ['$\\gamma$ = 3', '$\\gamma$ = 5', '$\\gamma$ = 6']
   axes, = figures.optimal_gamma((0.1,), MEASURED).axes
   assert points(axes) == [(0.7, 3)]
+  assert not points(figures.optimal_gamma((0.1,), MEASURED[:1]).axes[0])
   left, right = figures.speed_up_and_operations((3,), MEASURED).axes
   assert points(left) == [(0.7, 1.6), (0.7, 1.4)]
   assert points(right) == [(0.7, m.operations) for m in MEASURED]

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from specdec_jax.analysis.cost import Cost
 from specdec_jax.data.examples import read_examples
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.runs import figures as figures_lib
@@ -25,9 +26,13 @@ def drawn(target, draft, examples, tmp_path_factory):
   """What the run wrote, and its directory."""
   directory = tmp_path_factory.mktemp('figures')
   (directory / 'report.json').write_text(json.dumps({'drafter': 'd', 'experiments': [EXPERIMENT]}))
-  return figures_lib.figures(
-      str(directory), target, examples, ModelDrafter(draft), example=1, shown_examples=2,
-      reports=(str(directory / 'report.json'),), **SETTINGS), directory
+  costs = {g: Cost(gamma=g, draft_step=0.001, target_step=0.01, verify_pass=0.012,
+                   target_encoder=0.02, draft_encoder=0.002) for g in SETTINGS['gammas']}
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(figures_lib.cost_lib, 'measure', lambda *unused, **also: costs)
+    return figures_lib.figures(
+        str(directory), target, examples, ModelDrafter(draft), example=1, shown_examples=2,
+        reports=(str(directory / 'report.json'),), **SETTINGS), directory
 
 
 def test_every_figure_is_written(drawn):
