@@ -134,7 +134,8 @@ def token_betas(target, draft, encoder_tokens, tokens, lengths, sampling: Sampli
   for start in range(0, len(tokens), batch_size):
     members = np.minimum(np.arange(start, start + min(batch_size, len(tokens))), len(tokens) - 1)
     sources, text = encoder_tokens[members], np.asarray(tokens)[members, :length]
-    found[members, :length] = _betas(target, drafter, sources, text, law, lenience)
+    found[members, :length] = _betas(
+        target, drafter, sources, text, np.float32(lenience), law=law, exact=lenience == 1)
   return np.where(np.arange(tokens.shape[1]) < lengths[:, None], found, 0.0)
 
 
@@ -149,15 +150,14 @@ def teacher_forced(model, encoder_tokens, tokens):
   return ModelDrafter(model).logits(encoder_tokens, tokens)[0]
 
 
-@functools.partial(jax.jit, static_argnames=('law', 'lenience'))
-def _betas(target, drafter, encoder_tokens, tokens, law, lenience):
-  """float32 [B, T]."""
+@functools.partial(jax.jit, static_argnames=('law', 'exact'))
+def _betas(target, drafter, encoder_tokens, tokens, lenience, law, exact):
+  """float32 [B, T]; `exact` where lenience is 1."""
   logits, history = ModelDrafter(target).logits(encoder_tokens, tokens)
   q = drafter.laws(encoder_tokens, tokens, law)
-  if lenience == 1 or not law.sampling.greedy:
-    p = laws_along(law, logits, history)
-    least = max(lenience, np.finfo(np.float32).tiny)  # lenience 0 keeps whatever has p > 0
-    return jnp.minimum(p / least, q).sum(-1)
+  if exact or not law.sampling.greedy:
+    least = jnp.maximum(lenience, np.finfo(np.float32).tiny)  # lenience 0 keeps whatever has p > 0
+    return jnp.minimum(laws_along(law, logits, history) / least, q).sum(-1)
   p = laws_along(dataclasses.replace(law, sampling=Sampling()), logits, history)
   kept = (p >= lenience * p.max(-1, keepdims=True)) & (p > 0)
   return jnp.where(kept, q, 0.0).sum(-1)

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import specdec_jax as sd
 from specdec_jax.analysis import alpha as alpha_lib
 from specdec_jax.decoding import autoregressive_decode
 from specdec_jax.drafters.model import ModelDrafter
@@ -91,3 +92,64 @@ def test_padding_rows_do_not_count(target, draft, tokens):
   plain = alpha_lib.alpha(target, draft, tokens, 1, WARM, max_decode_len=10)
   assert alpha_lib.alpha(target, biased, tokens, 1, WARM, max_decode_len=10).alpha == pytest.approx(
       plain.alpha, abs=1e-6)
+
+
+class Soft(sd.RandomDrafter):
+  """Says one law everywhere; nothing is ever proposed."""
+
+  q: tuple = ()
+
+  def laws(self, encoder_tokens, tokens, law):
+    return jnp.broadcast_to(jnp.asarray(self.q, jnp.float32), (*tokens.shape, law.num_rows))
+
+
+def test_lenient_alpha_of_every_token(target, draft, tokens):
+  """Against the definitions, in numpy, for laws that the draft says of itself."""
+  result = autoregressive_decode(target, tokens, sampling=WARM, max_decode_len=10)
+  fed = np.pad(result.tokens[:, :-1], ((0, 0), (1, 0)))
+  p = np.exp(np.asarray(target.logits(tokens, fed), np.float64)[..., :target.num_tokens])
+  p = np.pad(p / p.sum(-1, keepdims=True), ((0, 0), (0, 0), (0, 128 - target.num_tokens)))
+  q = np.random.default_rng(0).dirichlet(np.full(128, 0.3))
+  text = np.arange(10) < result.lengths[:, None]
+  for lenience in (1.0, 0.3, 0.0):
+    betas = lambda sampling: alpha_lib.token_betas(
+        target, Soft(q=tuple(q)), tokens, result.tokens, result.lengths, sampling, lenience=lenience)
+    lenient = np.where(p > 0, np.minimum(p / max(lenience, 1e-30), q), 0).sum(-1)
+    np.testing.assert_allclose(betas(WARM), np.where(text, lenient, 0), atol=1e-5)
+    kept = (p >= lenience * p.max(-1, keepdims=True)) & (p > 0)
+    greedy = (q * kept).sum(-1)
+    np.testing.assert_allclose(betas(Sampling(temperature=0.0)), np.where(text, greedy, 0), atol=1e-5)
+
+
+def test_lenience_raises_alpha_and_must_be_in_range(target, draft, tokens):
+  greedy = Sampling(temperature=0.0)
+  found = [float(alpha_lib.alpha(target, draft, tokens, 1000, greedy, lenience=l, max_decode_len=10))
+           for l in (1.0, 0.3, 0.0)]
+  assert found[0] < found[1] < found[2] == pytest.approx(1.0)
+  with pytest.raises(ValueError, match='lenience is 1.5'):
+    alpha_lib.alpha(target, draft, tokens, lenience=1.5)
+
+
+def test_means_by_position(target, draft, tokens):
+  found = alpha_lib.alpha(target, draft, tokens, 60, WARM, max_decode_len=10, by_position=True)
+  assert found.tokens_by_position[0] == found.num_texts and sum(found.tokens_by_position) == found.num_tokens
+  assert list(found.tokens_by_position) == sorted(found.tokens_by_position, reverse=True)
+  assert np.dot(found.by_position, found.tokens_by_position) / found.num_tokens == pytest.approx(found.alpha)
+  means = alpha_lib.means_by_position(np.array([[0.5, 1.0, 0, 0], [0.1, 0, 0, 0]]), [2, 1])
+  assert means == {'by_position': (0.3, 1.0), 'tokens_by_position': (2, 1)}
+
+
+def test_drafters_without_a_model(target, tokens):
+  """Random tokens: one in all at temperature 0, the overlap with the uniform law above it."""
+  count = target.num_tokens
+  found = alpha_lib.alpha(target, sd.RandomDrafter(), tokens, 30, Sampling(temperature=0.0), max_decode_len=10)
+  assert found.alpha == pytest.approx(1 / count)
+  table = sd.NGramDrafter.fit(autoregressive_decode(
+      target, tokens, sampling=Sampling(temperature=0.0), max_decode_len=10).tokens, num_tokens=count)
+  greedy = [float(alpha_lib.alpha(target, d, tokens, 30, Sampling(temperature=0.0), max_decode_len=10))
+            for d in (table, sd.LookupDrafter(source='output'))]
+  assert greedy[0] > 0.3  # it has seen these very texts
+  assert 0 <= greedy[1] <= 1
+  other = sd.NGramDrafter.fit([[2, 1]], num_tokens=1000)
+  with pytest.raises(ValueError, match='has 1000 tokens'):
+    alpha_lib.alpha(target, other, tokens)

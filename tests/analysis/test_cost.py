@@ -1,9 +1,13 @@
+import jax
+import jax.numpy as jnp
 import pytest
 
+import specdec_jax as sd
 from specdec_jax.analysis import cost as cost_lib
 from specdec_jax.analysis import operations
 from specdec_jax.analysis import theory
 from specdec_jax.drafters.model import ModelDrafter
+from specdec_jax.laws import Law
 from specdec_jax.sampling import Sampling
 
 
@@ -16,6 +20,20 @@ def test_every_part_is_timed(target, draft):
     parts = (cost.draft_step, cost.target_step, cost.verify_pass, cost.target_encoder,
              cost.draft_encoder)
     assert cost.gamma == gamma and min(parts) > 0 and max(parts) < 10
+
+
+@pytest.mark.parametrize('drafter', [
+    sd.NGramDrafter.fit([[2, 3, 1]], num_tokens=128), sd.LookupDrafter(), sd.RandomDrafter()],
+                         ids=lambda d: d.name)
+def test_drafters_that_compute_nothing_beforehand_are_timed_too(target, drafter):
+  tokens = jnp.asarray(target.encode(['new media']))
+  law = Law(sampling=Sampling(), num_rows=128, num_tokens=target.num_tokens)
+  encodings = lambda calls: cost_lib._encodings(drafter, tokens, calls=calls, slots=20)
+  assert 2 <= cost_lib._calls_for(encodings, 0.01) <= cost_lib._MOST_CALLS
+  state = drafter.prefill(tokens, 20)
+  state, *_ = cost_lib._proposals(drafter, state, jnp.full((1, 20), 2), jnp.full(1, 5), calls=3, gamma=2,
+                                  law=law)
+  assert jax.tree.structure(state) == jax.tree.structure(drafter.prefill(tokens, 20))
 
 
 def test_ratios_and_the_time_of_a_decode():
@@ -38,4 +56,7 @@ def test_operations_count_every_kernel_a_token_uses(target, draft):
   assert operations.operations_per_token(target) == expected(target)
   ratio = operations.operations_ratio(target, ModelDrafter(draft))
   assert ratio == pytest.approx(expected(draft) / expected(target))
-  assert operations.operations_ratio(target, object()) == 0.0
+  for free in (sd.RandomDrafter(), sd.LookupDrafter(), sd.NGramDrafter.fit([[1]], num_tokens=9)):
+    assert operations.operations_ratio(target, free) == 0.0
+  heads = sd.ParallelDrafter(print, operations=expected(target) / 4)
+  assert operations.operations_ratio(target, heads) == pytest.approx(0.25)
