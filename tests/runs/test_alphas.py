@@ -1,0 +1,49 @@
+import json
+
+import numpy as np
+import pytest
+
+from specdec_jax.analysis import alpha as alpha_lib
+from specdec_jax.data.examples import read_examples
+from specdec_jax.drafters.model import ModelDrafter
+from specdec_jax.runs import alphas
+from specdec_jax.runs import batching
+from specdec_jax.runs.methods import Method
+from specdec_jax.sampling import Sampling
+
+WARM = Sampling(temperature=1.0)
+
+
+@pytest.fixture(scope='module')
+def examples(files):
+  return read_examples(files / 'inputs.jsonl')
+
+
+def test_every_drafter_is_measured_on_the_same_texts(target, draft, examples, tmp_path):
+  drafters = {'itself': ModelDrafter(target), 'draft': ModelDrafter(draft)}
+  result = alphas.alphas(str(tmp_path), target, examples, drafters, samplings=(WARM,),
+                         leniences=(1.0, 0.5), max_decode_len=12, max_input_len=32, buckets=(32,),
+                         batch_size=4)
+  found = {(m['drafter'], m['lenience']): m for m in result['alphas']}
+  assert found['itself', 1.0]['alpha'] == pytest.approx(1, abs=1e-5)
+  assert found['draft', 1.0]['alpha'] < found['draft', 0.5]['alpha']
+  assert len({m['tokens'] for m in result['alphas']}) == 1
+  assert json.loads((tmp_path / 'alphas.json').read_text()) == json.loads(json.dumps(result))
+  text = (tmp_path / 'alphas.md').read_text()
+  assert 'temperature 1, lenience 0.5' in text and '| itself  | 1.000 ± 0.000' in text
+
+  inputs = batching.encode(target, examples, 32)
+  batches = batching.batches(inputs, 4, 32, buckets=(32,))
+  results = [Method(sampling=WARM, max_decode_len=12)(target, b) for b in batches]
+  sums, counts = np.concatenate([
+      [alpha_lib.text_betas(target, draft, b.tokens, r.tokens, r.lengths, WARM), r.lengths]
+      for b, r in zip(batches, results)], axis=1)
+  assert found['draft', 1.0]['alpha'] == pytest.approx(sums.sum() / counts.sum(), rel=1e-5)
+
+
+def test_no_more_texts_than_asked_for(target, draft, examples):
+  inputs = batching.encode(target, examples, 32)
+  batches = batching.batches(inputs, 4, 32, buckets=(32,))
+  results = [Method(sampling=WARM, max_decode_len=12)(target, b) for b in batches]
+  few = alphas.over_texts(target, ModelDrafter(draft), batches, results, WARM, num_tokens=20)
+  assert 20 <= few.num_tokens < 20 + 12
