@@ -16,10 +16,12 @@ import sys
 
 from absl import app
 from absl import flags
+import numpy as np
 
 import paper_runs
 from specdec_jax.analysis import paper
 from specdec_jax.analysis import tables
+from specdec_jax.analysis import theory
 from specdec_jax.runs import paper_tables
 
 TASKS = {'ende': 'EnDe', 'cnn_dm': 'CNN/DM'}
@@ -92,37 +94,44 @@ def write(directory: pathlib.Path, measured) -> str:
 
 
 def plot(directory: pathlib.Path, measured) -> None:
-  """Speed-up over gamma: curves of thm 3.8 with the verify cost, points measured and printed."""
+  """Speed-up over gamma, a panel a task and temperature: expected, measured and printed."""
   import matplotlib
   matplotlib.use('Agg')
   from matplotlib import pyplot as plt
-  from specdec_jax.analysis import theory
 
   panels = list(dict.fromkeys((m.task, m.temperature) for m in measured))
   figure, axes = plt.subplots(1, len(panels), figsize=(4.2 * len(panels), 3.6), sharey=True,
                               squeeze=False)
   for axis, panel in zip(axes[0], panels):
-    drafts = list(dict.fromkeys(m.draft for m in measured if (m.task, m.temperature) == panel))
-    for color, draft in zip('C0 C1 C2'.split(), drafts):
+    drafts = dict.fromkeys(m.draft for m in measured if (m.task, m.temperature) == panel)
+    for color, draft in zip(('C0', 'C1', 'C2'), drafts):
       here = [m for m in measured if (m.task, m.temperature, m.draft) == (*panel, draft)]
-      e = here[-1].experiment  # its verify cost, spread over gamma, makes the curve
-      gammas = list(range(1, max(m.experiment['gamma'] for m in here) + 4))
-      slope = (e['verify_cost'] - 1) / e['gamma']
-      axis.plot(gammas, [theory.walltime_improvement(e['alpha'], g, e['c'], max(1 + slope * g, 0.1))
-                         for g in gammas], color=color, label=f'{draft}, thm 3.8')
-      axis.plot([m.experiment['gamma'] for m in here], [m.experiment['speed_up'] for m in here],
-                'o', color=color, label=f'{draft}, measured')
-      printed = [m.printed for m in here if m.printed]
-      axis.plot([p.gamma for p in printed], [p.speed_up for p in printed], 's', color=color,
-                fillstyle='none', label=f'{draft}, paper' if printed else None)
-    axis.set(title=f'{panel[0]}, temperature {panel[1]:g}', xlabel='gamma')
+      axis.plot(*expected(here), color=color, label=f'{draft}, thm 3.8')
+      for marker, name, points in (
+          ('o', 'measured', [(m.experiment['gamma'], m.experiment['speed_up']) for m in here]),
+          ('x', 'over T5X', [(m.experiment['gamma'], m.experiment['speed_up_over_t5x'])
+                             for m in here if m.experiment['speed_up_over_t5x']]),
+          ('s', 'paper', [(m.printed.gamma, m.printed.speed_up) for m in here if m.printed])):
+        if points:
+          axis.plot(*zip(*points), marker, color=color, fillstyle='none', label=f'{draft}, {name}')
     axis.axhline(1, color='grey', linewidth=0.5)
+    axis.set(title=f'{panel[0]}, temperature {panel[1]:g}', xlabel='gamma')
     axis.legend(fontsize='x-small')
   axes[0][0].set_ylabel('speed-up')
   figure.tight_layout()
   for kind in ('png', 'svg'):
     figure.savefig(directory / f'table2.{kind}')
   plt.close(figure)
+
+
+def expected(measured):
+  """Thm 3.8 over gammas with a draft's mean alpha and c, and a verify cost that grows linearly."""
+  column = lambda name: np.array([m.experiment[name] for m in measured])
+  tried = column('gamma')
+  slope = (tried * (column('verify_cost') - 1)).sum() / (tried ** 2).sum()
+  gammas = np.arange(1, tried.max() + 4)
+  return gammas, theory.walltime_improvement(
+      column('alpha').mean(), gammas, column('c').mean(), np.maximum(1 + slope * gammas, 0.1))
 
 
 def main(argv) -> int:

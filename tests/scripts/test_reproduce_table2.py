@@ -1,13 +1,16 @@
 """scripts/reproduce_table2.py with stand-ins for the runs."""
 
 import csv
+import dataclasses
 import json
 import pathlib
 import subprocess
 
 from absl.testing import flagsaver
+import numpy as np
 import pytest
 
+from specdec_jax.analysis import theory
 from paper_reports import EXPERIMENT, imported, REPORT
 
 
@@ -60,7 +63,6 @@ def test_t5x_is_the_baseline_where_it_is_there(table2, ran, tmp_path, monkeypatc
 
 
 def test_what_failed_is_told_and_the_rest_is_written(table2, ran, tmp_path, capsys):
-  pytest.importorskip('matplotlib')
   assert reproduce(table2, tmp_path, tasks=['ende'], temperatures=['0', '1']) == 1
   assert 'failed: ende_base_t0, ende_base_t1;' in capsys.readouterr().err
   assert len(ran) == 6
@@ -70,6 +72,15 @@ def test_what_failed_is_told_and_the_rest_is_written(table2, ran, tmp_path, caps
   assert [row[1] for row in rows[1:5]] == ['T5-small', 'T5-large', 'T5-small', 'T5-large']
   assert '3.4X' in (tmp_path / 'table2.md').read_text()
   assert all((tmp_path / f'table2.{kind}').stat().st_size for kind in ('png', 'svg'))
+
+
+def test_the_curve_goes_through_what_was_measured_at_one_gamma(table2):
+  one = table2.paper_tables.Measured('EnDe', 'T5-small', EXPERIMENT)
+  gammas, expected = table2.expected([one])
+  assert gammas.tolist() == list(range(1, 11))
+  assert expected[6] == pytest.approx(theory.walltime_improvement(0.751, 7, 0.0213, 1.12))
+  twice = dataclasses.replace(one, experiment={**EXPERIMENT, 'gamma': 14, 'verify_cost': 1.24})
+  np.testing.assert_allclose(table2.expected([one, twice])[1][:10], expected)
 
 
 def test_mistakes_are_one_line(table2, ran, tmp_path, capsys):
