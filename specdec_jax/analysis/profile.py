@@ -20,19 +20,19 @@ SCOPES = ('target_encoder', 'draft_encoder', 'draft', 'target')  # `jax.named_sc
 
 
 def measure(target, drafter, tokens, gamma: int = 7, sampling: Sampling = Sampling(), *,
-            max_decode_len: int = 128, seed: int = 0) -> Cost:
-  """Times of the parts of a decode, from the profiler; arguments as `speculative_decode`.
+            max_decode_len: int = 128, seed: int = 0, repeats: int = 3) -> Cost:
+  """Times of the parts of a decode, from the profiler; other arguments as `speculative_decode`.
 
   A time is that in which at least one operation of the part ran, over the number of its
   calls: the gaps between operations are not in it. Passes include their laws and draws
   or rule, as in `cost`. Seen working on CPU.
 
   Returns:
-    A `Cost`, whose seconds are means over one decode with gamma and one without a draft.
+    A `Cost`, whose seconds are means over `repeats` decodes with gamma and without a draft.
   """
   tokens = target.check_tokens(tokens)
   drafter.check(target)
-  run = lambda gamma, drafter: _profile(target, drafter, tokens, seed, Settings(
+  run = lambda gamma, drafter: _profile(target, drafter, tokens, seed, repeats, Settings(
       gamma=gamma, max_decode_len=max_decode_len, sampling=sampling))
   seconds, iterations = run(gamma, drafter)
   alone, steps = run(0, None)
@@ -41,15 +41,16 @@ def measure(target, drafter, tokens, gamma: int = 7, sampling: Sampling = Sampli
               target_encoder=seconds['target_encoder'], draft_encoder=seconds['draft_encoder'])
 
 
-def _profile(target, drafter, tokens, seed, settings) -> tuple[dict[str, float], int]:
-  """Seconds by scope, and iterations, of one decode after a first one."""
+def _profile(target, drafter, tokens, seed, repeats, settings) -> tuple[dict[str, float], int]:
+  """Seconds by scope, and iterations, of a decode: means behind a first one."""
   ids = np.arange(len(tokens), dtype=np.uint32)
   program = decode_loop.lower(target, drafter, tokens, np.uint32(seed), ids, settings).compile()
   run = lambda: jax.block_until_ready(program(target, drafter, tokens, np.uint32(seed), ids))
   run()
   with tempfile.TemporaryDirectory() as directory:
     with jax.profiler.trace(directory):
-      result = run()
+      for _ in range(repeats):
+        result = run()
     seconds = scope_seconds(directory, program.as_text())
   missing = [s for s in SCOPES if s not in seconds and (settings.gamma or 'draft' not in s)
              and (s, getattr(drafter, 'draft', None)) != ('draft_encoder', None)]
@@ -57,7 +58,7 @@ def _profile(target, drafter, tokens, seed, settings) -> tuple[dict[str, float],
     raise RuntimeError(
         f"the profiler's trace holds no operation of {', '.join(missing)} on "
         f'{jax.default_backend()}; take analysis.cost.measure, which times the parts itself.')
-  return {s: seconds.get(s, 0.0) for s in SCOPES}, int(result.stats.target_calls.max())
+  return {s: seconds.get(s, 0.0) / repeats for s in SCOPES}, int(result.stats.target_calls.max())
 
 
 def scope_seconds(directory: str, program_text: str) -> dict[str, float]:
@@ -79,14 +80,25 @@ def scope_seconds(directory: str, program_text: str) -> dict[str, float]:
 
 
 def operation_scopes(program_text: str) -> dict[str, str]:
-  """{operation: scope} of a compiled program's text, operations of no scope left out."""
-  scopes = {}
-  for name, path in re.findall(
-      r'^\s*(?:ROOT )?%?([\w.\-]+) = .*?metadata=\{[^}]*?op_name="([^"]*)"', program_text, re.M):
-    inside = [part for part in path.split('/') if part in SCOPES]
-    if inside:
-      scopes[name] = inside[0]
-  return scopes
+  """{operation: scope} of a compiled program's text, operations of no scope left out.
+
+  An operation that the compiler made anew has no name of origin; it belongs where its
+  operands come from, else where its result goes.
+  """
+  scopes, unnamed = {}, set()
+  for name, text in re.findall(r'^\s*(?:ROOT )?%?([\w.\-]+) = (.*)$', program_text, re.M):
+    origin = re.search(r'op_name="([^"]*)"', text)
+    operands = re.findall(r'(?<!=)%([\w.\-]+)', text)
+    if origin or ' while(' in text:  # a loop holds more than what feeds it
+      path = origin[1].split('/') if origin else ()
+      scopes[name] = next((part for part in path if part in SCOPES), None)
+    else:
+      unnamed.add(name)
+      scopes[name] = next((s for o in operands if (s := scopes.get(o))), None)
+    for operand in operands:
+      if operand in unnamed and scopes[operand] is None:
+        scopes[operand] = scopes[name]
+  return {name: scope for name, scope in scopes.items() if scope}
 
 
 def covered(intervals: Iterable[tuple[float, float]]) -> float:

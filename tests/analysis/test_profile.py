@@ -10,14 +10,20 @@ TEXT = '''
   %fusion.3 = f32[2]{0} fusion(%p), metadata={op_type="dot" op_name="jit(f)/while/body/draft/T5.step/dot"}
   ROOT tanh.1 = f32[2]{0} tanh(%fusion.3), metadata={op_name="jit(f)/while/body/target/tanh" line=3}
   %while.2 = (f32[2]) while(%t), metadata={op_name="jit(f)/while"}
-  %copy.9 = f32[2]{0} copy(%p)
+  %copy.8 = f32[2]{0} copy(%q)
+  %dot.5 = f32[2]{0} dot(%copy.8, %fusion.3), backend_config={}
+  %dot.6 = f32[2]{0} dot(%dot.5, %p), calls=%fusion.3
+  %rule = f32[2]{0} add(%dot.6, %p), metadata={op_name="jit(f)/while/body/add"}
+  %copy.9 = f32[2]{0} copy(%rule)
   %add = f32[2]{0} add(%p, %p), metadata={op_name="jit(f)/draft_encoder/targets/add"}
 '''
 
 
 def test_operations_belong_to_scopes():
+  """Those without a name of origin to that of their operands or of what they feed."""
   assert profile.operation_scopes(TEXT) == {
-      'fusion.3': 'draft', 'tanh.1': 'target', 'add': 'draft_encoder'}
+      'fusion.3': 'draft', 'tanh.1': 'target', 'add': 'draft_encoder', 'dot.5': 'draft',
+      'dot.6': 'draft', 'copy.8': 'draft'}
 
 
 @pytest.mark.parametrize('intervals, length', [
