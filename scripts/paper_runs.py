@@ -1,5 +1,6 @@
 """Runs configurations one after another, each in a process of its own, and reads their reports."""
 
+import importlib.util
 import json
 import pathlib
 import subprocess
@@ -49,6 +50,15 @@ def run(config: str, directory: pathlib.Path, settings=(), name: str = 'report.j
   subprocess.run([sys.executable, '-m', 'specdec_jax.main', f'--gin_file={ROOT / config}',
                   f'--output_dir={directory}', *settings], check=False, stdout=sys.stderr)
   return finished(directory, name)
+
+
+def t5x_settings() -> list[str]:
+  """The flag that times T5X's own decode too, where T5X can be imported."""
+  if importlib.util.find_spec('t5x') is None:
+    return []
+  tried = subprocess.run([sys.executable, '-c', 'import t5x.models'], check=False,
+                         capture_output=True)
+  return [] if tried.returncode else ['--gin.compare.t5x=True']
 
 
 def parse_flags(argv):

@@ -10,7 +10,6 @@ Further --gin.NAME=VALUE flags go to every run. Written: table2.md, table2.csv, 
 """
 
 import csv
-import importlib.util
 import pathlib
 import sys
 
@@ -54,8 +53,7 @@ def size_of(row: paper.Experiment) -> str:
 
 def measure(directory: pathlib.Path, settings) -> tuple[list[paper_tables.Measured], list[str]]:
   """What was measured, and the names of experiments that failed."""
-  if importlib.util.find_spec('t5x') is not None:
-    settings = [*settings, '--gin.compare.t5x=True']
+  settings = [*settings, *paper_runs.t5x_settings()]
   if _DEMO.value:
     report = paper_runs.run('configs/demo/table2.gin', directory / 'demo', settings)
     if report is None:
