@@ -1,6 +1,7 @@
 """Every drafter: the law of the texts is the target's own, and a row depends on itself alone."""
 
 import chisquare
+import enumerated
 from enumerated import TARGET, check
 import every_drafter
 from hypothesis import given
@@ -69,24 +70,26 @@ def test_greedy_texts_are_the_targets_own(gamma, batch):
   equal()
 
 
-INPUTS = np.array([[2, 3, 3, 2, 1], [3, 2, 1, 0, 0], [3, 3, 2, 3, 1], [2, 2, 3, 1, 0]], np.int32)
-LASTING = toy.random_toy(0, eos=-3.0)
-
-
 def decode(name, tokens, ids):
-  return sd.speculative_decode(LASTING, every_drafter.switched(DRAFTERS, name), tokens, gamma=3,
-                               max_decode_len=14, ids=ids)
+  """The program of the second of SETTINGS."""
+  gamma, sampling = SETTINGS[1]
+  return sd.speculative_decode(TARGET, every_drafter.switched(DRAFTERS, name), tokens, gamma=gamma,
+                               sampling=sampling, max_decode_len=enumerated.LENGTH, ids=ids)
 
 
 @pytest.mark.parametrize('name', DRAFTERS)
 def test_rows_depend_on_themselves_alone(name):
-  whole = decode(name, INPUTS, [0, 1, 2, 3])
-  order = np.array([2, 0, 3, 1])
-  permuted = decode(name, INPUTS[order], order)
+  rng, ids = np.random.default_rng(0), np.arange(enumerated.ROWS)
+  tokens = rng.integers(1, 4, (len(ids), 2)).astype(np.int32)
+  whole = decode(name, tokens, ids)
+  order = rng.permutation(len(ids))
+  permuted = decode(name, tokens[order], order)
   np.testing.assert_array_equal(permuted.tokens, whole.tokens[order])
   np.testing.assert_array_equal(permuted.stats.accepted, whole.stats.accepted[order])
-  others = decode(name, INPUTS[[1, 1, 0, 0]], [9, 1, 8, 7])  # other inputs and keys around row 1
-  np.testing.assert_array_equal(others.tokens[1], whole.tokens[1])
-  np.testing.assert_array_equal(others.stats.accepted[1], whole.stats.accepted[1])
-  again = decode(name, INPUTS, [0, 1, 2, 3])  # nothing is left over from the requests before
+  others = rng.integers(1, 4, tokens.shape).astype(np.int32)  # other inputs and keys around every second
+  mixed = decode(name, np.where(ids[:, None] % 2, tokens, others), np.where(ids % 2, ids, ids + 10**6))
+  np.testing.assert_array_equal(mixed.tokens[1::2], whole.tokens[1::2])
+  np.testing.assert_array_equal(mixed.stats.accepted[1::2], whole.stats.accepted[1::2])
+  assert (mixed.tokens[::2] != whole.tokens[::2]).any()
+  again = decode(name, tokens, ids)  # nothing is left over from the requests before
   np.testing.assert_array_equal(again.stats.accepted, whole.stats.accepted)
