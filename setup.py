@@ -69,6 +69,7 @@ setuptools.setup(
         'sentencepiece',
         'seqio',
         'tensorstore',
+        'tokenizers',
         'tqdm',
     ],
     extras_require={

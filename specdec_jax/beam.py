@@ -57,6 +57,8 @@ def beam_search(target, tokens, num_beams: int = 4, alpha: float = 0.6, max_deco
   """
   tokens = target.check_tokens(tokens)
   most = target.config.vocab_size
+  if target.config.decoder_only:
+    raise ValueError('beam_search is for models with an encoder; this one is decoder-only.')
   num_beams = _whole('num_beams', num_beams, 1, most)
   max_decode_len = _whole('max_decode_len', max_decode_len, 1)
   if not 0 <= alpha < float('inf'):
@@ -94,7 +96,7 @@ def search(target, draft, tokens, alpha, settings: Settings) -> BeamResult:
   """The compiled program: one device call for a whole batch."""
   law = Law(sampling=Sampling(), num_rows=target.config.vocab_size, num_tokens=target.num_tokens)
   beams = beam_state.start(
-      target.start_tokens(len(tokens)), settings.num_beams, settings.max_decode_len)
+      target.given(tokens)[0][:, 0], settings.num_beams, settings.max_decode_len)
   if draft is None:
     beams, stats = _plain_loop(target, law, tokens, alpha, beams)
   else:

@@ -56,7 +56,7 @@ class State(struct.PyTreeNode):
 def speculative_decode(target, drafter, tokens, *, gamma: int = 7, sampling: Sampling = Sampling(),
                        max_decode_len: int = 128, seed: int = 0, ids=None, lenience: float = 1.0,
                        verification: str = 'token', logits_processors: Sequence[Callable] = (),
-                       trace: bool = False):
+                       lengths=None, trace: bool = False):
   """Decodes with drafts; for lenience 1 the text follows the target's own law exactly.
 
   A row's result depends on (seed, its id) alone, not on its place in a batch or on
@@ -65,7 +65,7 @@ def speculative_decode(target, drafter, tokens, *, gamma: int = 7, sampling: Sam
   Args:
     target: the `Model` whose law is sampled.
     drafter: such as `ModelDrafter(draft)`.
-    tokens: int [B, S], encoder tokens, 0-padded on the right.
+    tokens: int [B, S], encoder tokens, 0-padded on the right; of a decoder-only model the prompts.
     gamma: draft tokens an iteration, at least 1.
     sampling: temperature, top-k and top-p, for both models.
     max_decode_len: most tokens a row may get, EOS counted.
@@ -73,6 +73,7 @@ def speculative_decode(target, drafter, tokens, *, gamma: int = 7, sampling: Sam
     lenience: 1 is exact; less accepts more [app. A.5].
     verification: the acceptance rule.
     logits_processors: see `logits_processors`; applied to both models.
+    lengths: int [B], tokens of each prompt of a decoder-only model (any id may be real); all S by default.
     trace: keep what each iteration drafted and accepted in `Result.trace`.
 
   Returns:
@@ -84,21 +85,23 @@ def speculative_decode(target, drafter, tokens, *, gamma: int = 7, sampling: Sam
   drafter.check(target)
   settings = Settings(gamma=gamma, max_decode_len=max_decode_len, sampling=sampling, lenience=lenience,
                       verification=verification, processors=tuple(logits_processors), trace=trace)
-  return _run(target, drafter, tokens, seed, ids, settings)
+  return _run(target, drafter, tokens, lengths, seed, ids, settings)
 
 
 def autoregressive_decode(target, tokens, *, sampling: Sampling = Sampling(), max_decode_len: int = 128,
-                          seed: int = 0, ids=None, logits_processors: Sequence[Callable] = ()):
+                          seed: int = 0, ids=None, logits_processors: Sequence[Callable] = (),
+                          lengths=None):
   """The one-token baseline: the same loop without a draft. Arguments as `speculative_decode`."""
   settings = Settings(gamma=0, max_decode_len=max_decode_len, sampling=sampling,
                       processors=tuple(logits_processors))
-  return _run(target, None, tokens, seed, ids, settings)
+  return _run(target, None, tokens, lengths, seed, ids, settings)
 
 
-def _run(target, drafter, tokens, seed, ids, settings):
+def _run(target, drafter, tokens, lengths, seed, ids, settings):
   tokens = target.check_tokens(tokens)
   settings = dataclasses.replace(
       settings, max_decode_len=_whole('max_decode_len', settings.max_decode_len, 1))
+  lengths = target.check_lengths(tokens, lengths, settings.max_decode_len)
   seed = np.uint32(_whole('seed', seed, 0, _MOST_KEYS))
   ids = np.arange(len(tokens)) if ids is None else np.asarray(ids)
   if ids.shape != (len(tokens),) or not np.issubdtype(ids.dtype, np.integer):
@@ -106,7 +109,8 @@ def _run(target, drafter, tokens, seed, ids, settings):
                      f'{ids.dtype} of shape {list(ids.shape)}.')
   if ids.min() < 0 or ids.max() > _MOST_KEYS:
     raise ValueError(f'ids go from {ids.min()} to {ids.max()}; they must be 0 to {_MOST_KEYS}.')
-  result = jax.device_get(decode_loop(target, drafter, tokens, seed, ids.astype(np.uint32), settings))
+  result = jax.device_get(
+      decode_loop(target, drafter, tokens, seed, ids.astype(np.uint32), settings, lengths))
   most = result.stats.target_calls.max()
   return result.replace(trace=jax.tree.map(lambda x: x[:, :most], result.trace))
 
@@ -119,14 +123,14 @@ def _whole(name, value, least, most=None, hint='') -> int:
 
 
 @functools.partial(jax.jit, static_argnames='settings')
-def decode_loop(target, drafter, tokens, seed, ids, settings: Settings) -> Result:
+def decode_loop(target, drafter, tokens, seed, ids, settings: Settings, lengths=None) -> Result:
   """The compiled program: one device call for a whole batch."""
   law = Law(sampling=settings.sampling, num_rows=target.config.vocab_size,
             num_tokens=target.num_tokens, processors=settings.processors)
   # Not jax's default generator: under vmap, rbg's draws depend on the other rows.
   key = jax.random.key(seed, impl='threefry2x32')
   row_keys = jax.vmap(jax.random.fold_in, (None, 0))(key, ids)
-  state = _start(target, drafter, tokens, settings)
+  state = _start(target, drafter, tokens, lengths, settings)
   first = state.position
   state = lax.while_loop(
       lambda s: jnp.any(s.status == Status.RUNNING),
@@ -134,18 +138,18 @@ def decode_loop(target, drafter, tokens, seed, ids, settings: Settings) -> Resul
   return _finish(state, first, settings)
 
 
-def _start(target, drafter, tokens, settings: Settings) -> State:
-  given = target.start_tokens(len(tokens))[:, None]
-  batch, num_given = given.shape
+def _start(target, drafter, tokens, lengths, settings: Settings) -> State:
+  given, num_given = target.given(tokens, lengths)
+  batch, longest = given.shape
   room = settings.max_decode_len + settings.gamma + 1  # a whole block fits behind the last position
   count = jnp.zeros(batch, jnp.int32)
   with jax.named_scope('target_encoder'):
-    target_cache = target.prefill(tokens, num_given + room)
+    target_cache = target.prefill(tokens, longest + room)
   with jax.named_scope('draft_encoder'):
-    drafter_state = drafter.prefill(tokens, num_given + room) if settings.gamma else None
+    drafter_state = drafter.prefill(tokens, longest + room) if settings.gamma else None
   return State(
       history=jnp.pad(given, ((0, 0), (0, room))),
-      position=jnp.full(batch, num_given - 1, jnp.int32),
+      position=num_given - 1,
       status=jnp.full(batch, Status.RUNNING, jnp.int32),
       scores=jnp.zeros(batch, jnp.float32),
       stats=Stats(target_calls=count, drafted=count, accepted=count, emitted=count,

@@ -9,21 +9,21 @@ import numpy as np
 
 from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.models import t5_tree
-from specdec_jax.models.config import T5Config
-from specdec_jax.models.t5 import T5
+from specdec_jax.models.config import GPT2Config, T5Config
+from specdec_jax.models.network import network
 
 
 class Model(struct.PyTreeNode):
-  """A T5 with its weights; passes through `jax.jit` as an argument.
+  """A T5 or GPT-2 with its weights; passes through `jax.jit` as an argument.
 
   Attributes:
-    params: the weights, a pytree with T5X's names.
+    params: the weights, a pytree; with T5X's names in a T5.
     config: sizes and conventions (static).
     vocabulary: the tokenizer, or None where it is not known (static).
   """
 
   params: Any
-  config: T5Config = struct.field(pytree_node=False)
+  config: T5Config | GPT2Config = struct.field(pytree_node=False)
   vocabulary: Vocabulary | None = struct.field(pytree_node=False, default=None)
 
   @property
@@ -46,35 +46,78 @@ class Model(struct.PyTreeNode):
     """int [B, L] -> texts; what stands behind EOS is left out."""
     return [self._tokenizer().decode(row) for row in np.asarray(tokens)]
 
-  def logits(self, encoder_tokens, decoder_tokens) -> jax.Array:
-    """Teacher-forced raw logits: int32 [B, S] and [B, T] -> float32 [B, T, V]."""
-    encoder_tokens = self.check_tokens(encoder_tokens, 'encoder_tokens')
+  def logits(self, encoder_tokens=None, decoder_tokens=None) -> jax.Array:
+    """Teacher-forced raw logits: int32 [B, S] and [B, T] -> float32 [B, T, V].
+
+    A decoder-only model takes decoder_tokens alone.
+    """
     decoder_tokens = self.check_tokens(decoder_tokens, 'decoder_tokens')
+    if self.config.decoder_only:
+      if encoder_tokens is not None:
+        raise ValueError('A decoder-only model has no encoder: leave encoder_tokens out.')
+      return _logits(self, decoder_tokens)
+    encoder_tokens = self.check_tokens(encoder_tokens, 'encoder_tokens')
     if len(encoder_tokens) != len(decoder_tokens):
       raise ValueError(f'encoder_tokens has {len(encoder_tokens)} rows, '
                        f'decoder_tokens {len(decoder_tokens)}; they must agree.')
     return _logits(self, encoder_tokens, decoder_tokens)
 
   def prefill(self, tokens, cache_length: int):
-    """Encodes int32 [B, S] once and makes an empty cache of static length."""
-    return T5(self.config).apply({'params': self.params}, tokens, cache_length, method='prefill')
+    """Encodes int32 [B, S] once, or feeds the prompts, and makes a cache of static length."""
+    return network(self.config).apply({'params': self.params}, tokens, cache_length, method='prefill')
 
   def step(self, cache, tokens, positions):
     """Feeds int32 [B, T] from positions [B]; float32 logits [B, T, V] and the cache."""
-    return T5(self.config).apply({'params': self.params}, cache, tokens, positions, method='step')
+    return network(self.config).apply(
+        {'params': self.params}, cache, tokens, positions, method='step')
 
   def tree_step(self, cache, tokens, positions, slot, key_positions, visible):
     """Feeds the nodes of a tree, int32 [B, M]; see `t5_tree.step`."""
-    return T5(self.config).apply({'params': self.params}, cache, tokens, positions, slot,
-                                 key_positions, visible, method=t5_tree.step)
+    return network(self.config).apply({'params': self.params}, cache, tokens, positions, slot,
+                                      key_positions, visible, method=t5_tree.step)
 
   def tree_copy(self, cache, sources, to):
     """Copies cache slots [B, N] to the N slots from `to` [B] on."""
     return t5_tree.copy(cache, sources, to)
 
-  def start_tokens(self, batch: int) -> jax.Array:
-    """The token that stands before the first one, int32 [B]."""
-    return jnp.full((batch,), self.config.decoder_start_id, jnp.int32)
+  def given(self, tokens, lengths=None):
+    """The decoder's tokens before the first generated one, and how many each row has.
+
+    That is the start token, or a decoder-only model's prompts.
+
+    Args:
+      tokens: int32 [B, S], encoder tokens or prompts.
+      lengths: int32 [B], of the prompts; all S by default.
+
+    Returns:
+      int32 [B, G], int32 [B].
+    """
+    batch = tokens.shape[0]
+    if self.config.decoder_only:
+      return tokens, jnp.full(batch, tokens.shape[1], jnp.int32) if lengths is None else lengths
+    return (jnp.full((batch, 1), self.config.decoder_start_id, jnp.int32),
+            jnp.ones(batch, jnp.int32))
+
+  def check_lengths(self, tokens, lengths, max_decode_len: int):
+    """int32 [B] of prompts that fit the model with what is decoded behind them, or None."""
+    if not self.config.decoder_only:
+      if lengths is not None:
+        raise ValueError('lengths are those of prompts, and this model has an encoder: its '
+                         'inputs end where their padding begins. Leave lengths out.')
+      return None
+    lengths = np.full(len(tokens), tokens.shape[1]) if lengths is None else np.asarray(lengths)
+    if lengths.shape != (len(tokens),) or not np.issubdtype(lengths.dtype, np.integer):
+      raise ValueError(f'lengths must be {len(tokens)} integers, one a row of tokens, not '
+                       f'{lengths.dtype} of shape {list(lengths.shape)}.')
+    if lengths.min() < 1 or lengths.max() > tokens.shape[1]:
+      raise ValueError(f'lengths go from {lengths.min()} to {lengths.max()}; they must be 1 to '
+                       f'{tokens.shape[1]}, the columns of tokens.')
+    needed, limit = int(lengths.max()) + max_decode_len, self.config.max_positions
+    if needed > limit:
+      raise ValueError(
+          f'Row {lengths.argmax()} has a prompt of {lengths.max()} tokens; with max_decode_len = '
+          f'{max_decode_len} that is {needed} positions, and the model has {limit}. Shorten either.')
+    return lengths.astype(np.int32)
 
   def check_tokens(self, tokens, name: str = 'tokens') -> np.ndarray:
     """int32 [B, S] of ids that the model has; ValueError otherwise."""
@@ -101,5 +144,5 @@ class Model(struct.PyTreeNode):
 
 
 @jax.jit
-def _logits(model: Model, encoder_tokens, decoder_tokens):
-  return T5(model.config).apply({'params': model.params}, encoder_tokens, decoder_tokens)
+def _logits(model: Model, *tokens):
+  return network(model.config).apply({'params': model.params}, *tokens)

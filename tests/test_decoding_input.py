@@ -4,6 +4,8 @@ import jax
 import numpy as np
 import pytest
 import specdec_jax as sd
+from specdec_jax import decoding
+from specdec_jax.decoding import decode_loop as PROGRAM
 import toy
 
 TARGET, TOKENS = toy.random_toy(0), toy.sources(3)
@@ -69,10 +71,10 @@ def test_models_of_other_tables_are_refused_before_anything_runs():
 
 def test_whole_floats_and_device_arrays_are_taken(monkeypatch):
   seen = []
-  monkeypatch.setattr('specdec_jax.decoding.decode_loop', lambda *args: seen.append(args))
+  monkeypatch.setattr(decoding, 'decode_loop', lambda *args: seen.append(args) or PROGRAM(*args))
   sd.speculative_decode(TARGET, DRAFTER, jax.numpy.asarray(TOKENS), gamma=2.0, max_decode_len=4.0,
                         ids=jax.numpy.arange(3), seed=np.int64(3))
-  (_, _, tokens, seed, ids, settings), = seen
+  (_, _, tokens, seed, ids, settings, _), = seen
   assert (settings.gamma, settings.max_decode_len) == (2, 4) and seed == 3
   assert all(type(n) is int for n in (settings.gamma, settings.max_decode_len))
   assert (tokens.dtype, ids.dtype, seed.dtype) == (np.int32, np.uint32, np.uint32)

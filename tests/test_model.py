@@ -64,5 +64,7 @@ def test_passes_through_jit_as_an_argument():
                                 2 * model.params['encoder']['encoder_norm']['scale'])
 
 
-def test_start_tokens_are_the_configs():
-  np.testing.assert_array_equal(tiny.random_t5(0, decoder_start_id=7).start_tokens(3), [7, 7, 7])
+def test_given_is_the_configs_start_token():
+  given, lengths = tiny.random_t5(0, decoder_start_id=7).given(np.zeros((3, 5), np.int32))
+  np.testing.assert_array_equal(given, [[7]] * 3)
+  np.testing.assert_array_equal(lengths, [1] * 3)

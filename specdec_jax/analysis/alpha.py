@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from specdec_jax.decoding import autoregressive_decode
-from specdec_jax.drafters.drawing import laws_along
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.laws import Law
 from specdec_jax.model import Model
@@ -48,7 +47,8 @@ class Alpha:
 
 def alpha(target, draft, tokens, num_tokens: int = 10_000, sampling: Sampling = Sampling(),
           seed: int = 0, *, lenience: float = 1.0, max_decode_len: int = 128, batch_size: int = 8,
-          logits_processors: Sequence[Callable] = (), by_position: bool = False) -> Alpha:
+          logits_processors: Sequence[Callable] = (), by_position: bool = False,
+          lengths=None) -> Alpha:
   """Estimates alpha of a draft for a target under one sampling, as the paper does [§4.2].
 
   The target's own texts for `tokens` are sampled first. At temperature > 0 the inputs
@@ -58,7 +58,7 @@ def alpha(target, draft, tokens, num_tokens: int = 10_000, sampling: Sampling = 
   Args:
     target: the `Model` M_p.
     draft: a drafter, or a `Model` M_q.
-    tokens: int [B, S], encoder tokens.
+    tokens, lengths: int [B, S] and, of a decoder-only model, [B]: as in `speculative_decode`.
     num_tokens: generated tokens wanted; the last texts are not cut to fit.
     sampling: how logits are standardised, the target's and the drafter's.
     seed: of the generated texts.
@@ -75,6 +75,8 @@ def alpha(target, draft, tokens, num_tokens: int = 10_000, sampling: Sampling = 
   drafter = as_drafter(draft)
   drafter.check(target)
   tokens = target.check_tokens(tokens)
+  lengths = target.check_lengths(tokens, lengths, max_decode_len)
+  of_rows = lambda members: None if lengths is None else lengths[members]
   batch_size = min(batch_size, len(tokens))
   sums, counts, rows, betas = [], [], [], np.zeros((0, max_decode_len))
   ids = 0
@@ -83,9 +85,10 @@ def alpha(target, draft, tokens, num_tokens: int = 10_000, sampling: Sampling = 
     real = min(batch_size, len(tokens) - ids) if sampling.greedy else batch_size
     result = autoregressive_decode(target, tokens[members], sampling=sampling, seed=seed,
                                    ids=ids + np.arange(batch_size), max_decode_len=max_decode_len,
-                                   logits_processors=logits_processors)
+                                   logits_processors=logits_processors, lengths=of_rows(members))
     found = token_betas(target, drafter, tokens[members], result.tokens, result.lengths, sampling,
-                        lenience=lenience, logits_processors=logits_processors)
+                        lenience=lenience, logits_processors=logits_processors,
+                        prompt_lengths=of_rows(members))
     sums += found[:real].sum(1).tolist()
     counts += result.lengths[:real].tolist()
     rows += members[:real].tolist()
@@ -95,16 +98,16 @@ def alpha(target, draft, tokens, num_tokens: int = 10_000, sampling: Sampling = 
   return dataclasses.replace(whole, **means_by_position(betas, counts)) if by_position else whole
 
 
-def text_betas(target, draft, encoder_tokens, tokens, lengths, sampling: Sampling,
+def text_betas(target, draft, tokens, text, lengths, sampling: Sampling,
                batch_size: int = 8, **options) -> np.ndarray:
   """Sum of `token_betas` over each text, float [B]; arguments as there."""
-  return token_betas(target, draft, encoder_tokens, tokens, lengths, sampling, batch_size,
+  return token_betas(target, draft, tokens, text, lengths, sampling, batch_size,
                      **options).sum(1)
 
 
-def token_betas(target, draft, encoder_tokens, tokens, lengths, sampling: Sampling,
+def token_betas(target, draft, tokens, text, lengths, sampling: Sampling,
                 batch_size: int = 8, *, lenience: float = 1.0,
-                logits_processors: Sequence[Callable] = ()) -> np.ndarray:
+                logits_processors: Sequence[Callable] = (), prompt_lengths=None) -> np.ndarray:
   """beta = sum_x min(p(x), q(x)) of each token of texts [def. 3.1, lemma 3.3].
 
   With lenience l it is sum_x min(p(x) / l, q(x)) [app. A.5]; at temperature 0 the
@@ -114,13 +117,14 @@ def token_betas(target, draft, encoder_tokens, tokens, lengths, sampling: Sampli
   Args:
     target: a `Model`.
     draft: a drafter or a `Model`.
-    encoder_tokens: int32 [B, S].
-    tokens: int32 [B, L], text that the target generated.
+    tokens: int32 [B, S], encoder tokens or prompts.
+    text: int32 [B, L], what the target generated for them.
     lengths: int32 [B], its tokens, EOS counted.
     sampling: of both.
     batch_size: rows of a device call.
     lenience: in [0, 1]; 1 is the exact rule.
     logits_processors: as in `speculative_decode`.
+    prompt_lengths: int32 [B], of a decoder-only model's prompts; all S by default.
 
   Returns:
     float64 [B, L], 0 behind each text's end.
@@ -129,14 +133,16 @@ def token_betas(target, draft, encoder_tokens, tokens, lengths, sampling: Sampli
             processors=tuple(logits_processors))
   drafter, lengths = as_drafter(draft), np.asarray(lengths)
   longest = int(np.max(lengths))
-  length = min(tokens.shape[1], max(32, 1 << (longest - 1).bit_length()))  # few shapes compile
-  found = np.zeros(tokens.shape)
-  for start in range(0, len(tokens), batch_size):
-    members = np.minimum(np.arange(start, start + min(batch_size, len(tokens))), len(tokens) - 1)
-    sources, text = encoder_tokens[members], np.asarray(tokens)[members, :length]
+  length = min(text.shape[1], max(32, 1 << (longest - 1).bit_length()))  # few shapes compile
+  tokens, text = np.asarray(tokens), np.asarray(text)
+  found = np.zeros(text.shape)
+  for start in range(0, len(text), batch_size):
+    members = np.minimum(np.arange(start, start + min(batch_size, len(text))), len(text) - 1)
+    of_prompts = None if prompt_lengths is None else np.asarray(prompt_lengths)[members]
     found[members, :length] = _betas(
-        target, drafter, sources, text, np.float32(lenience), law=law, exact=lenience == 1)
-  return np.where(np.arange(tokens.shape[1]) < lengths[:, None], found, 0.0)
+        target, drafter, tokens[members], text[members, :length], of_prompts, np.float32(lenience),
+        law=law, exact=lenience == 1)
+  return np.where(np.arange(text.shape[1]) < lengths[:, None], found, 0.0)
 
 
 def as_drafter(draft):
@@ -145,22 +151,48 @@ def as_drafter(draft):
 
 
 @jax.jit
-def teacher_forced(model, encoder_tokens, tokens):
-  """Raw logits that a model gives for each token of a text: int32 [B, S], [B, T] -> [B, T, V]."""
-  return ModelDrafter(model).logits(encoder_tokens, tokens)[0]
+def teacher_forced(model, tokens, text, lengths=None):
+  """Raw logits that a model gives for each token of a text: int32 [B, S], [B, T] -> [B, T, V].
+
+  Args:
+    tokens, lengths: as in `decoding.speculative_decode`.
+    text: int32 [B, T], what stands behind what was given.
+  """
+  history, first = _history(model, tokens, text, lengths)
+  return _behind(first, ModelDrafter(model).logits(tokens, history), text.shape[1])
 
 
 @functools.partial(jax.jit, static_argnames=('law', 'exact'))
-def _betas(target, drafter, encoder_tokens, tokens, lenience, law, exact):
+def _betas(target, drafter, tokens, text, lengths, lenience, law, exact):
   """float32 [B, T]; `exact` where lenience is 1."""
-  logits, history = ModelDrafter(target).logits(encoder_tokens, tokens)
-  q = drafter.laws(encoder_tokens, tokens, law)
+  history, first = _history(target, tokens, text, lengths)
+  laws = ModelDrafter(target).laws
+  q = drafter.laws(tokens, history, first, law)
   if exact or not law.sampling.greedy:
     least = jnp.maximum(lenience, np.finfo(np.float32).tiny)  # lenience 0 keeps whatever has p > 0
-    return jnp.minimum(laws_along(law, logits, history) / least, q).sum(-1)
-  p = laws_along(dataclasses.replace(law, sampling=Sampling()), logits, history)
-  kept = (p >= lenience * p.max(-1, keepdims=True)) & (p > 0)
-  return jnp.where(kept, q, 0.0).sum(-1)
+    betas = jnp.minimum(laws(tokens, history, first, law) / least, q).sum(-1)
+  else:
+    p = laws(tokens, history, first, dataclasses.replace(law, sampling=Sampling()))
+    kept = (p >= lenience * p.max(-1, keepdims=True)) & (p > 0)
+    betas = jnp.where(kept, q, 0.0).sum(-1)
+  return _behind(first, betas, text.shape[1])
+
+
+def _history(model, tokens, text, lengths):
+  """Each row's given tokens and its text behind them, int32 [B, G + T], and the last given's place [B]."""
+  given, num_given = model.given(tokens, lengths)
+  place = jnp.arange(given.shape[1] + text.shape[1])
+  rows = jnp.concatenate([given, text], axis=1)
+  source = jnp.where(place < num_given[:, None], place,
+                     place + (given.shape[1] - num_given)[:, None])
+  source = jnp.minimum(source, rows.shape[1] - 1)
+  return jnp.take_along_axis(rows, source, axis=1), num_given - 1
+
+
+def _behind(first, values, length: int):
+  """Of values [B, N - 1, ...] of history[:, 1:] those of the text, [B, length, ...]."""
+  at = first[:, None] + jnp.arange(length)
+  return jax.vmap(lambda row, places: row[places])(values, at)
 
 
 def means_by_position(betas, counts) -> dict[str, tuple]:

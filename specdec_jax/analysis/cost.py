@@ -72,11 +72,11 @@ def measure(target, drafter, tokens, gammas: Sequence[int] = (7,), sampling: Sam
 
   Args:
     target, drafter: as in `speculative_decode`.
-    tokens: int [B, S], encoder tokens of a typical batch.
+    tokens: int [B, S], encoder tokens or prompts of a typical batch.
     gammas: draft lengths.
     sampling: of both models.
     max_decode_len: sets the cache length.
-    position: where in the text the passes are timed; the middle by default.
+    position: where in the generated text the passes are timed; the middle by default.
     rounds: timings of each part, of which the median counts.
     seconds: how long one timing lasts, roughly.
 
@@ -85,9 +85,10 @@ def measure(target, drafter, tokens, gammas: Sequence[int] = (7,), sampling: Sam
   """
   tokens = target.check_tokens(tokens)
   drafter.check(target)
-  batch, slots = len(tokens), 1 + max_decode_len + max(gammas) + 1
+  batch, given = len(tokens), target.given(tokens)[0].shape[1]
+  slots = given + max_decode_len + max(gammas) + 1
   position = max_decode_len // 2 if position is None else position
-  positions = jnp.full(batch, position, jnp.int32)
+  positions = jnp.full(batch, given - 1 + position, jnp.int32)
   history = jnp.full((batch, slots), 2, jnp.int32)
   law = Law(sampling=sampling, num_rows=target.config.vocab_size, num_tokens=target.num_tokens)
   cache, state = (_prefill(model, tokens, slots) for model in (target, drafter))

@@ -1,4 +1,4 @@
-"""The model directory: config.json, spiece.model and Orbax weights."""
+"""The model directory: config.json, spiece.model or tokenizer.json, and Orbax weights."""
 
 import contextlib
 import dataclasses
@@ -13,11 +13,14 @@ from specdec_jax import paths
 from specdec_jax.checkpoints import storage as storage_lib
 from specdec_jax.checkpoints.locations import absolute, is_remote
 from specdec_jax.checkpoints.parameters import CheckpointError, check_parameters
+from specdec_jax.data.tokenizers_vocabulary import TokenizersVocabulary
 from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.model import Model
-from specdec_jax.models.config import T5Config
+from specdec_jax.models.config import GPT2Config, T5Config
 
-CONFIG, VOCABULARY, WEIGHTS = 'config.json', 'spiece.model', 'weights'
+CONFIG, WEIGHTS = 'config.json', 'weights'
+_ARCHITECTURES = {'t5': T5Config, 'gpt2': GPT2Config}
+_VOCABULARIES = {'t5': ('spiece.model',), 'gpt2': ('tokenizer.json', 'vocab.json')}  # the first is written
 
 
 def load_model(path: str | os.PathLike, dtype: str | None = None) -> Model:
@@ -39,7 +42,7 @@ def load_model(path: str | os.PathLike, dtype: str | None = None) -> Model:
   config, _ = read_config(directory)
   if dtype is not None:
     config = dataclasses.replace(config, dtype=dtype)
-  vocabulary = read_vocabulary(directory / VOCABULARY)
+  vocabulary = find_vocabulary(directory, config)
   if vocabulary is not None and not config.num_pieces:
     config = dataclasses.replace(config, num_pieces=vocabulary.size)
   params = {name: jnp.asarray(value)
@@ -66,17 +69,21 @@ def save_model(model: Model, path: str | os.PathLike, storage: str = 'float32',
     write_description(directory, model.config, storage, model.vocabulary)
 
 
-def write_description(directory, config: T5Config, storage: str,
-                      vocabulary: Vocabulary | None) -> None:
-  """Writes spiece.model and, last of all, config.json."""
+def write_description(directory, config: T5Config | GPT2Config, storage: str, vocabulary) -> None:
+  """Writes the vocabulary, if any, and, last of all, config.json."""
+  architecture = _architecture(config)
   if vocabulary is not None:
-    (directory / VOCABULARY).write_bytes(vocabulary.model_bytes)
-  fields = {'architecture': 't5', 'storage': storage, **dataclasses.asdict(config)}
+    (directory / _VOCABULARIES[architecture][0]).write_bytes(vocabulary.model_bytes)
+  fields = {'architecture': architecture, 'storage': storage, **dataclasses.asdict(config)}
   (directory / CONFIG).write_text(json.dumps(fields, indent=1) + '\n')
 
 
-def read_config(directory) -> tuple[T5Config, str]:
-  """The T5Config and the storage of a model directory."""
+def _architecture(config) -> str:
+  return next(name for name, kind in _ARCHITECTURES.items() if isinstance(config, kind))
+
+
+def read_config(directory) -> tuple[T5Config | GPT2Config, str]:
+  """The configuration and the storage of a model directory."""
   directory = epath.Path(directory)
   if not directory.is_dir():
     raise CheckpointError(f"No model directory at '{directory}'.")
@@ -90,26 +97,32 @@ def read_config(directory) -> tuple[T5Config, str]:
       raise ValueError('not a JSON object')
   except ValueError as e:
     raise CheckpointError(f"'{directory / CONFIG}' is truncated or not JSON ({e}).") from e
-  if 'storage' not in fields or fields.pop('architecture', None) != 't5':
+  kind = _ARCHITECTURES.get(fields.pop('architecture', None))
+  if 'storage' not in fields or kind is None:
     raise CheckpointError(
         f"'{directory / CONFIG}' was not written by this project; import the checkpoint with "
         'scripts/import_checkpoint.py (Hugging Face models: --format=huggingface).')
   storage = fields.pop('storage')
   try:
-    return T5Config(**fields), storage
+    return kind(**fields), storage
   except (TypeError, ValueError) as e:
     raise CheckpointError(f"'{directory / CONFIG}': {e}") from e
 
 
-def read_vocabulary(path) -> Vocabulary | None:
-  """The SentencePiece model at a local or gs:// path, None where there is no file."""
-  path = epath.Path(path)
-  if not path.exists():
-    return None
+def find_vocabulary(directory, config: T5Config | GPT2Config):
+  """The vocabulary that lies in a directory, ours or of a checkpoint; None where there is none."""
+  for name in _VOCABULARIES[_architecture(config)]:
+    if (epath.Path(directory) / name).exists():
+      return read_vocabulary(epath.Path(directory) / name, config)
+  return None
+
+
+def read_vocabulary(path, config: T5Config | GPT2Config):
+  """A SentencePiece file, or for a decoder-only model one of the tokenizers library."""
   try:
-    return Vocabulary(path)
+    return TokenizersVocabulary(path, config.eos_id) if config.decoder_only else Vocabulary(path)
   except ValueError as e:
-    raise CheckpointError(f"'{path}' is not a SentencePiece model.") from e
+    raise CheckpointError(str(e)) from e
 
 
 

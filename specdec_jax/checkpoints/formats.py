@@ -5,13 +5,20 @@ import os
 from etils import epath
 
 from specdec_jax.checkpoints import huggingface
+from specdec_jax.checkpoints import huggingface_gpt2
 from specdec_jax.checkpoints import t5x
+from specdec_jax.checkpoints.huggingface_files import read_json
 from specdec_jax.checkpoints.locations import existing_directory
 from specdec_jax.checkpoints.parameters import CheckpointError
 from specdec_jax.checkpoints.readers import Reader, unscanned
 
-_OPEN = {'t5x': t5x.open_native, 't5x_orbax': t5x.open_orbax,
-         'huggingface': huggingface.HuggingFaceReader}
+
+def _open_huggingface(directory: epath.Path) -> Reader:
+  gpt2 = read_json(directory / 'config.json').get('model_type') == 'gpt2'
+  return (huggingface_gpt2.GPT2Reader if gpt2 else huggingface.HuggingFaceReader)(directory)
+
+
+_OPEN = {'t5x': t5x.open_native, 't5x_orbax': t5x.open_orbax, 'huggingface': _open_huggingface}
 FORMATS = tuple(_OPEN)
 
 

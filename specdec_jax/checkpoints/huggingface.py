@@ -1,16 +1,14 @@
 """Hugging Face checkpoints of T5, mT5 and UMT5: names, transposes, configuration."""
 
-import json
 import os
 import re
 
-from etils import epath
 import numpy as np
 
-from specdec_jax.checkpoints.locations import existing_directory, is_remote
+from specdec_jax.checkpoints.huggingface_files import open_files, read_json
+from specdec_jax.checkpoints.locations import existing_directory
 from specdec_jax.checkpoints.parameters import CheckpointError
 from specdec_jax.checkpoints.readers import Leaf
-from specdec_jax.checkpoints.safetensors_files import SafetensorsFile
 from specdec_jax.models.config import T5Config
 
 _MODEL_TYPES = ('t5', 'mt5', 'umt5')
@@ -42,8 +40,8 @@ class HuggingFaceReader:
   def __init__(self, path: str | os.PathLike):
     directory = existing_directory(path)
     self.source = str(directory)
-    fields = _read_json(directory / 'config.json')
-    files = _open_files(directory)
+    fields = read_json(directory / 'config.json')
+    files = open_files(directory)
     per_layer = fields.get('model_type') == 'umt5'
     self._files, self.leaves = {}, {}
     for name, file in files.items():
@@ -106,7 +104,7 @@ def config_from_huggingface(fields: dict, tied: bool) -> T5Config:
   model_type = fields.get('model_type')
   if model_type not in _MODEL_TYPES:
     raise CheckpointError(f"config.json is of a model of type '{model_type}'; "
-                          f"known are {', '.join(_MODEL_TYPES)}.")
+                          f"known are {', '.join(_MODEL_TYPES)} and gpt2.")
   default = 'relu' if model_type == 't5' else 'gated-gelu'
   *gate, activation = fields.get('feed_forward_proj', default).split('-')
   if gate and activation == 'gelu':
@@ -139,46 +137,3 @@ def _scales_logits(fields: dict) -> bool:
 
 def _transposed(path: str) -> bool:
   return path.endswith(('/kernel', '/rel_embedding'))
-
-
-def _open_files(directory: epath.Path) -> dict:
-  """{name: the open file that holds it}, over all shards."""
-  single, index = directory / 'model.safetensors', directory / 'model.safetensors.index.json'
-  if index.exists():
-    weight_map = _read_json(index).get('weight_map')
-    if not isinstance(weight_map, dict):
-      raise CheckpointError(f"'{index}' has no weight_map; copy the checkpoint again.")
-    shards = {name: SafetensorsFile(directory / name) for name in sorted(set(weight_map.values()))}
-    absent = [name for name, shard in weight_map.items() if name not in shards[shard].leaves]
-    if absent:
-      raise CheckpointError(f"'{directory / weight_map[absent[0]]}' lacks '{absent[0]}', which "
-                            f"'{index.name}' promises; copy the checkpoint again.")
-    return {name: shards[shard] for name, shard in weight_map.items()}
-  if single.exists():
-    file = SafetensorsFile(single)
-    return dict.fromkeys(file.leaves, file)
-  return _open_torch_files(directory)
-
-
-def _open_torch_files(directory: epath.Path) -> dict:
-  names = sorted(p.name for p in directory.glob('pytorch_model*.bin'))
-  if not names:
-    raise CheckpointError(f"'{directory}' has no model.safetensors, "
-                          'model.safetensors.index.json or pytorch_model.bin.')
-  if is_remote(directory):
-    raise CheckpointError(f"'{directory}': .bin files are read from a local disk; copy them first.")
-  from specdec_jax.checkpoints import torch_files
-  files = [torch_files.TorchFile(directory / name) for name in names]
-  return {name: file for file in files for name in file.leaves}
-
-
-def _read_json(path: epath.Path) -> dict:
-  if not path.exists():
-    raise CheckpointError(f"'{path}' is missing; is it a Hugging Face checkpoint?")
-  try:
-    content = json.loads(path.read_text())
-  except ValueError as e:
-    raise CheckpointError(f"'{path}' is truncated or not JSON; copy the checkpoint again.") from e
-  if not isinstance(content, dict):
-    raise CheckpointError(f"'{path}' is not a JSON object.")
-  return content

@@ -11,8 +11,7 @@ from specdec_jax.checkpoints.locations import absolute
 from specdec_jax.checkpoints.parameters import CheckpointError, check_parameters, is_matrix
 from specdec_jax.checkpoints.readers import Reader
 from specdec_jax.checkpoints.sizes import config_from_leaves, fields_from_gin
-from specdec_jax.data.vocabulary import Vocabulary
-from specdec_jax.models.config import T5Config
+from specdec_jax.models.config import GPT2Config, T5Config
 
 _FLOATS = ('float32', 'bfloat16', 'float16', 'float64')
 # Sentinels that T5's programs append to a SentencePiece file, by its size.
@@ -23,15 +22,17 @@ def import_checkpoint(path: str | os.PathLike, output: str | os.PathLike, checkp
                       vocabulary: str | os.PathLike | None = None,
                       gin_file: str | os.PathLike | None = None, storage: str | None = None,
                       extra_ids: int | None = None,
-                      progress: Callable[[int, int], None] = lambda done, total: None) -> T5Config:
+                      progress: Callable[[int, int], None] = lambda done, total: None
+                      ) -> T5Config | GPT2Config:
   """Reads a checkpoint and writes a model directory; memory holds a few leaves at a time.
 
   Args:
     path: the checkpoint, local or gs://.
     output: the model directory, which must not exist. Written whole or not at all.
     checkpoint_format: one of `formats.FORMATS`.
-    vocabulary: a SentencePiece file; by default the checkpoint's own spiece.model, if any.
-    gin_file: sets fields of T5Config that the checkpoint doesn't tell.
+    vocabulary: a SentencePiece file, of a GPT-2 tokenizer.json, or vocab.json with merges.txt
+      beside it; by default the checkpoint's own, if any.
+    gin_file: sets fields of the configuration that the checkpoint doesn't tell.
     storage: 'float32', 'bfloat16' (computes in bfloat16 too) or 'int8'; by default
       as the checkpoint's own matrices, bfloat16 or float32, computed in float32.
     extra_ids: sentinels beyond the SentencePiece file's pieces; by default what
@@ -47,8 +48,9 @@ def import_checkpoint(path: str | os.PathLike, output: str | os.PathLike, checkp
   if storage not in (None, *storage_lib.STORAGES):
     raise ValueError(f"storage is '{storage}'; use one of {', '.join(storage_lib.STORAGES)}.")
   reader = open_checkpoint(path, checkpoint_format)
-  pieces = _find_vocabulary(path, vocabulary)
-  config = _configure(reader, gin_file, pieces, extra_ids)
+  config = getattr(reader, 'config', None) or config_from_leaves(reader.leaves, reader.source)
+  pieces = _find_vocabulary(path, vocabulary, config)
+  config = _configure(config, gin_file, pieces, extra_ids)
   if storage == 'bfloat16':
     config = dataclasses.replace(config, dtype='bfloat16')
   leaves = reader.leaves
@@ -67,11 +69,9 @@ def import_checkpoint(path: str | os.PathLike, output: str | os.PathLike, checkp
   return config
 
 
-def _configure(reader: Reader, gin_file, vocabulary: Vocabulary | None,
-               extra_ids: int | None) -> T5Config:
-  """The reader's own configuration or one from its shapes, changed by gin and the vocabulary."""
-  config = getattr(reader, 'config', None) or config_from_leaves(reader.leaves, reader.source)
-  fields = fields_from_gin(gin_file) if gin_file else {}
+def _configure(config, gin_file, vocabulary, extra_ids: int | None):
+  """The checkpoint's configuration, changed by gin and the vocabulary."""
+  fields = fields_from_gin(gin_file, type(config).__name__) if gin_file else {}
   if vocabulary is not None:
     extra = _EXTRA_IDS.get(vocabulary.size, 0) if extra_ids is None else extra_ids
     fields = {'eos_id': vocabulary.eos_id, 'num_pieces': vocabulary.size + extra, **fields}
@@ -81,13 +81,12 @@ def _configure(reader: Reader, gin_file, vocabulary: Vocabulary | None,
     raise CheckpointError(str(e)) from e
 
 
-def _find_vocabulary(path, vocabulary) -> Vocabulary | None:
+def _find_vocabulary(path, vocabulary, config):
   if vocabulary is None:
-    return directory_lib.read_vocabulary(absolute(path) / directory_lib.VOCABULARY)
-  found = directory_lib.read_vocabulary(absolute(vocabulary))
-  if found is None:
+    return directory_lib.find_vocabulary(absolute(path), config)
+  if not absolute(vocabulary).exists():
     raise CheckpointError(f"No vocabulary file at '{absolute(vocabulary)}'.")
-  return found
+  return directory_lib.read_vocabulary(absolute(vocabulary), config)
 
 
 def _check_dtypes(reader: Reader) -> None:

@@ -1,6 +1,6 @@
-"""Which parameters a T5 has: names, shapes, and the comparison with what was found."""
+"""Which parameters a model has: names, shapes, and the comparison with what was found."""
 
-from specdec_jax.models.config import T5Config
+from specdec_jax.models.config import GPT2Config, T5Config
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -20,8 +20,12 @@ def mlp_names(config: T5Config) -> list[str]:
   return ['wi'] if count == 1 else [f'wi_{i}' for i in range(count)]
 
 
-def parameter_shapes(config: T5Config) -> Shapes:
-  """Every parameter of `specdec_jax.models.t5.T5`, by '/'-joined path."""
+def parameter_shapes(config: T5Config | GPT2Config) -> Shapes:
+  """Every parameter of a model, by '/'-joined path."""
+  return _gpt2_shapes(config) if config.decoder_only else _t5_shapes(config)
+
+
+def _t5_shapes(config: T5Config) -> Shapes:
   emb, inner, mlp = config.emb_dim, config.attention_dim, config.mlp_dim
   bias = (config.num_heads, config.num_buckets)
   shapes = {'token_embedder/embedding': (config.vocab_size, emb)}
@@ -58,7 +62,29 @@ def parameter_shapes(config: T5Config) -> Shapes:
   return shapes
 
 
-def check_parameters(found: Shapes, config: T5Config, source: str) -> None:
+def _gpt2_shapes(config: GPT2Config) -> Shapes:
+  emb, mlp = config.emb_dim, config.mlp_dim
+  shapes = {'token_embedder/embedding': (config.vocab_size, emb),
+            'position_embedder/embedding': (config.max_positions, emb)}
+
+  def norm(name):
+    shapes.update({f'{name}/scale': (emb,), f'{name}/bias': (emb,)})
+
+  def dense(name, inner, outer):
+    shapes.update({f'{name}/kernel': (inner, outer), f'{name}/bias': (outer,)})
+
+  for layer in (f'decoder/layers_{i}' for i in range(config.num_layers)):
+    norm(f'{layer}/pre_attention_layer_norm')
+    for part in ('query', 'key', 'value', 'out'):
+      dense(f'{layer}/self_attention/{part}', emb, emb)
+    norm(f'{layer}/pre_mlp_layer_norm')
+    dense(f'{layer}/mlp/wi', emb, mlp)
+    dense(f'{layer}/mlp/wo', mlp, emb)
+  norm('decoder/decoder_norm')
+  return shapes
+
+
+def check_parameters(found: Shapes, config: T5Config | GPT2Config, source: str) -> None:
   """Raises CheckpointError that lists all that is missing, superfluous or of another shape."""
   expected = parameter_shapes(config)
   lines = [f'  missing: {path} {list(expected[path])}'

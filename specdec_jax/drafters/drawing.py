@@ -37,22 +37,17 @@ def draw_block(logits_at, history, position, first, keys, gamma: int, law):
   return tokens.T, qs.transpose(1, 0, 2)
 
 
-def laws_along(law, logits, history):
-  """The laws of all tokens of a text behind its start token.
+def laws_along(law, logits, history, first):
+  """The laws of all tokens of a text but its first: float32 [B, N - 1, V].
 
   Args:
     law: `laws.Law`.
-    logits: float [B, T, V'], raw.
-    history: int32 [B, T + 1], the start token and the text.
+    logits: float [B, N - 1, V'], raw.
+    history, first: as in `Drafter.laws`.
   """
   batch, slots = history.shape
   lengths = jnp.broadcast_to(1 + jnp.arange(slots - 1), (batch, slots - 1))
-  return law.probabilities(logits, history, lengths, jnp.zeros(batch, jnp.int32))
-
-
-def with_start(tokens, start: int):
-  """int32 [B, T] -> [B, T + 1], the start token first."""
-  return jnp.pad(tokens, ((0, 0), (1, 0)), constant_values=start)
+  return law.probabilities(logits, history, lengths, first)
 
 
 def write_token(history, token, at):

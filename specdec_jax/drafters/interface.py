@@ -26,7 +26,7 @@ class Drafter(Protocol):
     """ValueError, in one line, where it cannot draft for this target."""
 
   def prefill(self, tokens, cache_length: int) -> Any:
-    """Encoder tokens int32 [B, S] -> the state of one request: a pytree, or ()."""
+    """Encoder tokens or prompts, int32 [B, S] -> the state of one request: a pytree, or ()."""
 
   def propose(self, state, history, position, first, keys, gamma: int,
               law) -> tuple[jax.Array, jax.Array, Any]:
@@ -34,7 +34,7 @@ class Drafter(Protocol):
 
     Args:
       state: of `prefill` or of the last `propose`; a rewind does not touch it.
-      history: int32 [B, N], decoder tokens, the start token first. The last committed
+      history: int32 [B, N], decoder tokens, the start token or the prompt first. The last committed
         one stands at `position`; what is behind it is left over and means nothing.
       position: int32 [B].
       first: int32 [B], place of the last token that was given, not generated.
@@ -46,15 +46,16 @@ class Drafter(Protocol):
       Draft tokens int32 [B, gamma], their laws float32 [B, gamma, V], and the state.
     """
 
-  def laws(self, encoder_tokens, tokens, law) -> jax.Array:
+  def laws(self, tokens, history, first, law) -> jax.Array:
     """Teacher-forced: the law it would draft each token of a text from [cor. 3.6].
 
     Args:
-      encoder_tokens: int32 [B, S].
-      tokens: int32 [B, T], the text, without the start token; causal, so what stands
-        behind a row's end does not matter.
+      tokens: int32 [B, S], as in `prefill`.
+      history: int32 [B, N], decoder tokens, the start token or the prompt first; causal, so
+        what stands behind a row's end does not matter.
+      first: int32 [B], place of the last token that was given.
       law: `laws.Law`.
 
     Returns:
-      float32 [B, T, V].
+      float32 [B, N - 1, V], of history[:, 1:].
     """

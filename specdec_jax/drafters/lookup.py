@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from specdec_jax.drafters.drawing import with_start, write_token
+from specdec_jax.drafters.drawing import write_token
 
 SOURCES = ('input', 'output', 'both')
 
@@ -68,12 +68,12 @@ class LookupDrafter(struct.PyTreeNode):
     draft = tokens.T
     return draft, jax.nn.one_hot(draft, law.num_rows, dtype=jnp.float32), state
 
-  def laws(self, encoder_tokens, tokens, law):
+  def laws(self, tokens, history, first, law):
     """See `Drafter.laws`."""
-    history = with_start(tokens, 0)
-    lengths = 1 + jnp.arange(tokens.shape[1])
+    del first
+    lengths = jnp.arange(1, history.shape[1])
     guess = jax.vmap(jax.vmap(self._guess, (None, None, 0)), (0, 0, None))
-    return jax.nn.one_hot(guess(encoder_tokens, history, lengths), law.num_rows, dtype=jnp.float32)
+    return jax.nn.one_hot(guess(tokens, history, lengths), law.num_rows, dtype=jnp.float32)
 
   def _guess(self, given_S, history_N, length):
     """The token after history[:length] of one row whose input is `given`: int32 scalar."""

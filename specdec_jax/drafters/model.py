@@ -22,6 +22,9 @@ class ModelDrafter(struct.PyTreeNode):
   def check(self, target: Model):
     """ValueError unless draft and target speak the same tokens (padding rows aside)."""
     ours, theirs = self.draft, target
+    if ours.config.decoder_only != theirs.config.decoder_only:
+      raise ValueError('One of draft and target is decoder-only and the other has an encoder; '
+                       'they must be of one kind.')
     if None not in (ours.vocabulary, theirs.vocabulary):
       if ours.vocabulary != theirs.vocabulary:
         raise ValueError(
@@ -75,14 +78,12 @@ class ModelDrafter(struct.PyTreeNode):
     tokens = jnp.concatenate([token0[None], tokens]).T
     return tokens, jnp.concatenate([q0[None], qs]).transpose(1, 0, 2), cache
 
-  def laws(self, encoder_tokens, tokens, law):
+  def laws(self, tokens, history, first, law):
     """See `Drafter.laws`."""
-    return laws_along(law, *self.logits(encoder_tokens, tokens))
+    return laws_along(law, self.logits(tokens, history), history, first)
 
-  def logits(self, encoder_tokens, tokens):
-    """Teacher-forced raw logits float32 [B, T, V] of a text, and the text with its start token."""
-    start = self.draft.start_tokens(tokens.shape[0])
-    history = jnp.concatenate([start[:, None], tokens], axis=1)
-    cache = self.draft.prefill(encoder_tokens, tokens.shape[1])
-    logits, _ = self.draft.step(cache, history[:, :-1], jnp.zeros_like(start))
-    return logits, history
+  def logits(self, tokens, history):
+    """Teacher-forced raw logits float32 [B, N - 1, V] of history[:, 1:]; as in `laws`."""
+    cache = self.draft.prefill(tokens, history.shape[1])
+    logits, _ = self.draft.step(cache, history[:, :-1], jnp.zeros(history.shape[0], jnp.int32))
+    return logits

@@ -16,7 +16,7 @@ from specdec_jax.checkpoints.directory import new_directory
 from specdec_jax.checkpoints.locations import absolute
 from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.drafters import ngram_counts
-from specdec_jax.drafters.drawing import draw_block, laws_along, with_start
+from specdec_jax.drafters.drawing import draw_block, laws_along
 
 _NAMES = {1: 'unigram', 2: 'bigram'}
 _DESCRIPTION, _COUNTS = 'ngram.json', 'counts.npz'
@@ -150,11 +150,10 @@ class NGramDrafter(struct.PyTreeNode):
     draft, q = draw_block(logits_at, history, position, first, keys, gamma, law)
     return draft, q, state
 
-  def laws(self, encoder_tokens, tokens, law):
+  def laws(self, tokens, history, first, law):
     """See `Drafter.laws`."""
-    del encoder_tokens
-    history = with_start(tokens, self.start_id)
-    return laws_along(law, self.logits(history[:, :-1]), history)
+    del tokens
+    return laws_along(law, self.logits(history[:, :-1]), history, first)
 
   def logits(self, last):
     """Log-probabilities of the token after each of `last`: int32 [...] -> float32 [..., V]."""

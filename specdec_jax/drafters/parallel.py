@@ -7,7 +7,7 @@ from flax import struct
 import jax
 import jax.numpy as jnp
 
-from specdec_jax.drafters.drawing import draw_block, laws_along, with_start
+from specdec_jax.drafters.drawing import draw_block, laws_along
 
 
 class ParallelDrafter(struct.PyTreeNode):
@@ -25,7 +25,6 @@ class ParallelDrafter(struct.PyTreeNode):
     encode: `encode(params, tokens [B, S], cache_length) -> state`, once a request; by
       default the state is the encoder tokens (static).
     label: shown in reports.
-    start_id: the decoder's start token.
     operations: multiply-adds a draft token, for thm 3.11.
   """
 
@@ -33,7 +32,6 @@ class ParallelDrafter(struct.PyTreeNode):
   params: Any = ()
   encode: Callable | None = struct.field(pytree_node=False, default=None)
   label: str = struct.field(pytree_node=False, default='parallel heads')
-  start_id: int = struct.field(pytree_node=False, default=0)
   operations: float = struct.field(pytree_node=False, default=0.0)
 
   @property
@@ -56,20 +54,19 @@ class ParallelDrafter(struct.PyTreeNode):
     draft, q = draw_block(lambda i, unused: logits[:, i], history, position, first, keys, gamma, law)
     return draft, q, state
 
-  def laws(self, encoder_tokens, tokens, law, offset: int = 0):
+  def laws(self, tokens, history, first, law, offset: int = 0):
     """See `Drafter.laws`: the laws of head `offset`, which sees the text up to so many tokens before.
 
     Heads further on see less and agree less, so tokens per call fall short of eq. 1 with
     the alpha of head 0. The first tokens of a text have heads up to their own place.
     """
-    history = with_start(tokens, self.start_id)
-    state = self.prefill(encoder_tokens, history.shape[1])
-    place = jnp.arange(tokens.shape[1])
+    state = self.prefill(tokens, history.shape[1])
+    place = jnp.arange(history.shape[1] - 1)
     head = jnp.minimum(place, offset)
 
     def one(place, head):
-      position = jnp.full(len(tokens), place - head, jnp.int32)
+      position = jnp.full(len(history), place - head, jnp.int32)
       return self.heads(self.params, state, history, position, offset + 1)[:, head]
 
     logits = jax.vmap(one, out_axes=1)(place, head)
-    return laws_along(law, logits, history)
+    return laws_along(law, logits, history, first)

@@ -30,10 +30,10 @@ class RandomDrafter(struct.PyTreeNode):
     draft = jax.vmap(lambda key: jax.random.randint(key, (gamma,), 0, count, jnp.int32))(keys)
     return draft, _uniform(law, draft.shape), state
 
-  def laws(self, encoder_tokens, tokens, law):
+  def laws(self, tokens, history, first, law):
     """See `Drafter.laws`."""
-    del encoder_tokens
-    return _uniform(law, tokens.shape)
+    del tokens, first
+    return _uniform(law, history[:, 1:].shape)
 
 
 def _num_tokens(law) -> int:

@@ -1,4 +1,4 @@
-"""The sizes and conventions of a T5: everything about a model that is not a weight."""
+"""The sizes and conventions of a model: everything about it that is not a weight."""
 
 import dataclasses
 
@@ -50,21 +50,75 @@ class T5Config:
 
   def __post_init__(self):
     object.__setattr__(self, 'mlp_activations', tuple(self.mlp_activations))
-    if self.dtype not in ('float32', 'bfloat16'):
-      raise ValueError(
-          f"T5Config.dtype is '{self.dtype}'; use 'float32' or 'bfloat16' "
-          '(float16 overflows in the feed-forward layers of T5 v1.1).'
-      )
-    for name in ('vocab_size', 'emb_dim', 'num_heads', 'head_dim', 'mlp_dim',
-                 'num_encoder_layers', 'num_decoder_layers', 'num_buckets', 'max_distance'):
-      if getattr(self, name) < 1:
-        raise ValueError(f'T5Config.{name} is {getattr(self, name)}; it must be at least 1.')
-    if not 0 <= self.num_pieces <= self.vocab_size:
-      raise ValueError(
-          f'The vocabulary has {self.num_pieces} pieces but the model only '
-          f'{self.vocab_size} rows; this is not the vocabulary of this model.'
-      )
+    _check(self, 'vocab_size', 'emb_dim', 'num_heads', 'head_dim', 'mlp_dim',
+           'num_encoder_layers', 'num_decoder_layers', 'num_buckets', 'max_distance')
 
   @property
   def attention_dim(self) -> int:
     return self.num_heads * self.head_dim
+
+  @property
+  def decoder_only(self) -> bool:
+    return False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GPT2Config:
+  """Static description of a GPT-2: learned positions, pre-norm, biases, tied logits.
+
+  Attributes:
+    vocab_size: rows of the embedding and of the logits (padding rows included).
+    emb_dim, num_heads, mlp_dim, num_layers: sizes; mlp_dim 0 is 4 emb_dim.
+    max_positions: the longest text, prompt included.
+    activation: 'gelu' (tanh approximation, GPT-2's own), 'gelu_exact', 'relu' or 'silu'.
+    dropout_rate: used in training only.
+    layer_norm_epsilon: added to the variance.
+    dtype, eos_id, num_pieces: as in `T5Config`; any id may be a real one, 0 included.
+  """
+
+  vocab_size: int = 50257
+  emb_dim: int
+  num_heads: int
+  num_layers: int
+  mlp_dim: int = 0
+  max_positions: int = 1024
+  activation: str = 'gelu'
+  dropout_rate: float = 0.0
+  layer_norm_epsilon: float = 1e-5
+  dtype: str = 'float32'
+  eos_id: int = 50256
+  num_pieces: int = 0
+
+  def __post_init__(self):
+    object.__setattr__(self, 'mlp_dim', self.mlp_dim or 4 * self.emb_dim)
+    _check(self, 'vocab_size', 'emb_dim', 'num_heads', 'num_layers', 'mlp_dim', 'max_positions')
+    if self.emb_dim % self.num_heads:
+      raise ValueError(f'GPT2Config.emb_dim is {self.emb_dim}, which {self.num_heads} heads do not divide.')
+    if self.activation not in ('gelu', 'gelu_exact', 'relu', 'silu'):
+      raise ValueError(f"GPT2Config.activation is '{self.activation}'; use 'gelu', 'gelu_exact', "
+                       "'relu' or 'silu'.")
+
+  @property
+  def head_dim(self) -> int:
+    return self.emb_dim // self.num_heads
+
+  @property
+  def num_decoder_layers(self) -> int:
+    return self.num_layers
+
+  @property
+  def decoder_only(self) -> bool:
+    return True
+
+
+def _check(config, *sizes: str) -> None:
+  name = type(config).__name__
+  if config.dtype not in ('float32', 'bfloat16'):
+    raise ValueError(f"{name}.dtype is '{config.dtype}'; use 'float32' or 'bfloat16' "
+                     '(float16 overflows in the feed-forward layers of T5 v1.1).')
+  for size in sizes:
+    if getattr(config, size) < 1:
+      raise ValueError(f'{name}.{size} is {getattr(config, size)}; it must be at least 1.')
+  if not 0 <= config.num_pieces <= config.vocab_size:
+    raise ValueError(f'The vocabulary has {config.num_pieces} pieces but the model only '
+                     f'{config.vocab_size} rows; this is not the vocabulary of this model.')

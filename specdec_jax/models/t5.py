@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from specdec_jax.models import cache as cache_lib
 from specdec_jax.models.config import T5Config
 
 Cache = dict[str, Any]
-_MASKED = -1e10  # finite: a fully padded row must not become NaN
 
 
 def relative_position_bucket(relative_position, *, bidirectional, num_buckets, max_distance):
@@ -186,8 +186,8 @@ class DecoderLayer(nn.Module):
     h = self.pre_self_attention_layer_norm(x)
     keys, values = self.self_attention.keys_values(h)
     if cache is not None:
-      keys = _write(cache['key'], keys, query_positions[:, 0])
-      values = _write(cache['value'], values, query_positions[:, 0])
+      keys = cache_lib.write(cache['key'], keys, query_positions[:, 0])
+      values = cache_lib.write(cache['value'], values, query_positions[:, 0])
     if self.config.relative_bias_per_layer:
       bias = self.relpos_bias(query_positions, jnp.arange(keys.shape[2]))
     h = self.self_attention(h, keys, values, bias + causal, deterministic)
@@ -197,15 +197,6 @@ class DecoderLayer(nn.Module):
     x += self.dropout(h, deterministic=deterministic)
     h = self.mlp(self.pre_mlp_layer_norm(x), deterministic)
     return x + self.dropout(h, deterministic=deterministic), {'key': keys, 'value': values}
-
-
-def _write(cache, new, positions):
-  """Writes new [B, H, T, D] into cache [B, H, L, D] at each row's own position [B].
-
-  What lies behind is left as it is: every read is masked by absolute position.
-  """
-  return jax.vmap(lambda row, block, at: lax.dynamic_update_slice(row, block, (0, at, 0)))(
-      cache, new.astype(cache.dtype), positions)
 
 
 class Decoder(nn.Module):
@@ -235,7 +226,7 @@ class Decoder(nn.Module):
     num_keys = x.shape[1] if caches is None else caches[0]['key'].shape[2]
     key_positions = jnp.arange(num_keys)
     query_positions = positions[:, None] + jnp.arange(x.shape[1])
-    causal = jnp.where(key_positions <= query_positions[..., None], 0.0, _MASKED)[:, None]
+    causal = cache_lib.causal_mask(query_positions, num_keys)[:, None]
     bias = 0.0 if cfg.relative_bias_per_layer else self.relpos_bias(query_positions, key_positions)
     updated = []
     for i, layer in enumerate(self.layers):
@@ -268,7 +259,7 @@ class T5(nn.Module):
     self.decoder = Decoder(cfg)
 
   def _encode(self, encoder_tokens, deterministic=True):
-    mask = jnp.where(encoder_tokens == 0, _MASKED, 0.0)[:, None, None, :]
+    mask = jnp.where(encoder_tokens == 0, cache_lib.MASKED, 0.0)[:, None, None, :]
     encoded = self.encoder(self.token_embedder(encoder_tokens), mask, deterministic)
     return {'cross': self.decoder.cross(encoded), 'cross_mask': mask}
 

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from specdec_jax.models import cache as cache_lib
 from specdec_jax.models import t5 as t5_lib
 
 
@@ -27,7 +28,7 @@ def step(t5: t5_lib.T5, cache, tokens, positions, slot, key_positions, visible):
     float32 logits [B, M, V] for the token after each node, and the cache.
   """
   cfg, decoder = t5.config, t5.decoder
-  mask = jnp.where(visible, 0.0, t5_lib._MASKED)[:, None]
+  mask = jnp.where(visible, 0.0, cache_lib.MASKED)[:, None]
   relative = lambda module: module.relpos_bias(positions, key_positions[:, None])
   bias = 0.0 if cfg.relative_bias_per_layer else relative(decoder)
   write = lambda old, new: lax.dynamic_update_slice(old, new.astype(old.dtype), (0, 0, slot, 0))

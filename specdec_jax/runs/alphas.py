@@ -93,15 +93,17 @@ def over_texts(target, drafter, batches, results, sampling: Sampling, num_tokens
     b, row = rows[place]
     result = results[b]
     of_bucket.setdefault(batches[b].tokens.shape[1], []).append(
-        (batches[b].tokens[row], result.tokens[row], result.lengths[row]))
+        (batches[b].tokens[row], result.tokens[row], result.lengths[row],
+         0 if batches[b].lengths is None else batches[b].lengths[row]))
     total += int(result.lengths[row])
     if total >= num_tokens:
       break
   extra = {} if lenience == 1 else {'lenience': lenience}
   sums, counts = [], []
   for texts in of_bucket.values():
-    tokens, emitted, lengths = map(np.stack, zip(*texts))
+    tokens, emitted, lengths, of_prompts = map(np.stack, zip(*texts))
     sums += alpha_lib.text_betas(
-        target, drafter, tokens, emitted, lengths, sampling, **extra).tolist()
+        target, drafter, tokens, emitted, lengths, sampling,
+        prompt_lengths=of_prompts if target.config.decoder_only else None, **extra).tolist()
     counts += lengths.tolist()
   return alpha_lib.estimate(sums, counts)

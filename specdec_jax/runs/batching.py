@@ -20,11 +20,13 @@ class Batch:
     indices: int [n], which inputs these are; n <= B.
     tokens: int32 [B, S], 0-padded; rows n to B repeat row n - 1 and are dropped afterwards.
     ids: int64 [B], what the random keys come from.
+    lengths: int32 [B], of a decoder-only model's prompts; None of encoder inputs.
   """
 
   indices: np.ndarray
   tokens: np.ndarray
   ids: np.ndarray
+  lengths: np.ndarray | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,13 +35,15 @@ class Inputs:
 
   Attributes:
     examples: as read.
-    rows: token ids of each, EOS last.
+    rows: token ids of each, EOS last in an encoder's.
     cut: how many were longer than the limit and cut.
+    prompts: whether they are a decoder-only model's.
   """
 
   examples: Sequence
   rows: list[list[int]]
   cut: int
+  prompts: bool = False
 
 
 def encode(model, examples: Iterable, max_input_len: int, long_inputs: str = 'refuse',
@@ -64,9 +68,13 @@ def encode(model, examples: Iterable, max_input_len: int, long_inputs: str = 're
         f'{len(long)} of {len(rows)} inputs are longer than max_input_len = {max_input_len} '
         f"tokens: {shown}{', ...' if len(long) > 10 else ''}; raise max_input_len, or set "
         "long_inputs = 'cut'.")
-  for i in long:
-    rows[i] = rows[i][:max_input_len - 1] + rows[i][-1:]
-  return Inputs(examples, rows, len(long))
+  prompts = model.config.decoder_only
+  empty = [e.id for e, row in zip(examples, rows) if not row]
+  if empty:
+    raise ValueError(f'Example {empty[0]} is an empty prompt; a decoder-only model needs a token to go on from.')
+  for i in long:  # a prompt keeps its end, an encoder's input its beginning and EOS
+    rows[i] = rows[i][-max_input_len:] if prompts else rows[i][:max_input_len - 1] + rows[i][-1:]
+  return Inputs(examples, rows, len(long), prompts)
 
 
 def batches(inputs: Inputs, batch_size: int, max_input_len: int, indices=None,
@@ -90,7 +98,9 @@ def batches(inputs: Inputs, batch_size: int, max_input_len: int, indices=None,
       padded = members + members[-1:] * (batch_size - len(members))
       made.append(Batch(indices=np.array(members),
                         tokens=pad_rows([inputs.rows[i] for i in padded], length),
-                        ids=np.array([key_id(inputs.examples[i].id) for i in padded])))
+                        ids=np.array([key_id(inputs.examples[i].id) for i in padded]),
+                        lengths=(np.array([len(inputs.rows[i]) for i in padded], np.int32)
+                                 if inputs.prompts else None)))
   return made
 
 

@@ -14,7 +14,7 @@ from specdec_jax.drafters.lookup import LookupDrafter
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.drafters.ngram import load_ngram
 from specdec_jax.drafters.random import RandomDrafter
-from specdec_jax.models.config import T5Config
+from specdec_jax.models.config import GPT2Config, T5Config
 from specdec_jax.runs import alphas
 from specdec_jax.runs import beam
 from specdec_jax.runs import compare
@@ -30,7 +30,7 @@ from specdec_jax.training import pairs
 for _configurable in (
     launch.main, decode.decode, compare.compare, alphas.alphas, beam.beam, train.train, fit_ngram.fit_ngram,
     figures.figures, load_model, examples.read_examples, tasks.task_examples,
-    Sampling, ModelDrafter, load_ngram, LookupDrafter, RandomDrafter, T5Config, Vocabulary,
+    Sampling, ModelDrafter, load_ngram, LookupDrafter, RandomDrafter, T5Config, GPT2Config, Vocabulary,
     pairs.read_pairs, pairs.read_predictions, pairs.task_pairs,
     optimizer.optimizer, optimizer.schedule, optimizer.adamw, optimizer.adafactor,
     logits_processors.RepetitionPenalty, logits_processors.MinimumLength,

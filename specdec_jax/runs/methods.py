@@ -50,7 +50,7 @@ class Method:
   def __call__(self, target, batch) -> Result:
     """Decodes a `batching.Batch`."""
     common = dict(sampling=self.sampling, max_decode_len=self.max_decode_len, seed=self.seed,
-                  ids=batch.ids, logits_processors=self.logits_processors)
+                  ids=batch.ids, logits_processors=self.logits_processors, lengths=batch.lengths)
     if self.drafter is None:
       return autoregressive_decode(target, batch.tokens, **common)
     return speculative_decode(target, self.drafter, batch.tokens, gamma=self.gamma,

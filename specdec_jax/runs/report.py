@@ -7,6 +7,8 @@ from specdec_jax.sampling import Sampling
 
 def describe(model) -> str:
   cfg = model.config
+  if cfg.decoder_only:
+    return f'GPT-2 ({cfg.num_layers} layers of width {cfg.emb_dim}, {cfg.dtype})'
   return (f'T5 ({cfg.num_encoder_layers} encoder and {cfg.num_decoder_layers} decoder layers of '
           f'width {cfg.emb_dim}, {cfg.dtype})')
 

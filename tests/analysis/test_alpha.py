@@ -99,8 +99,8 @@ class Soft(sd.RandomDrafter):
 
   q: tuple = ()
 
-  def laws(self, encoder_tokens, tokens, law):
-    return jnp.broadcast_to(jnp.asarray(self.q, jnp.float32), (*tokens.shape, law.num_rows))
+  def laws(self, tokens, history, first, law):
+    return jnp.broadcast_to(jnp.asarray(self.q, jnp.float32), (*history[:, 1:].shape, law.num_rows))
 
 
 def test_lenient_alpha_of_every_token(target, draft, tokens):

@@ -15,6 +15,7 @@ SAMPLING = sd.Sampling(temperature=1.3, top_k=4)
 LAW = Law(sampling=SAMPLING, num_rows=8, num_tokens=5)
 INPUTS = np.array([[2, 3, 5, 2, 1], [4, 2, 1, 0, 0]], np.int32)
 HISTORY = np.array([[0, 3, 5, 2, 3, 9, 9, 9, 9], [0, 4, 7, 7, 7, 7, 7, 7, 7]], np.int32)
+FIRST = np.zeros(2, np.int32)
 POSITION = np.array([4, 1], np.int32)  # what stands behind it in HISTORY is left over
 
 
@@ -37,9 +38,10 @@ def proposed():
     text = jnp.asarray(HISTORY[:, 1:])
     for row, at in enumerate(position):
       text = text.at[row, at:at + GAMMA].set(draft[row])
-    laws = [drafter.laws(INPUTS, text, LAW)] * GAMMA
+    text = jnp.concatenate([HISTORY[:, :1], text], axis=1)
+    laws = [drafter.laws(INPUTS, text, FIRST, LAW)] * GAMMA
     if name == 'parallel':
-      laws[1:] = [drafter.laws(INPUTS, text, LAW, offset=i) for i in range(1, GAMMA)]
+      laws[1:] = [drafter.laws(INPUTS, text, FIRST, LAW, offset=i) for i in range(1, GAMMA)]
     return draft, q, [law[np.arange(2), position + i] for i, law in enumerate(laws)]
 
   run = jax.jit(lambda drafters: {name: one(name, d) for name, d in drafters.items()})
@@ -66,8 +68,8 @@ def test_heads_that_return_another_shape_are_refused():
 
 def test_the_first_tokens_of_a_text_have_heads_up_to_their_place():
   drafter = DRAFTERS['parallel']
-  text = HISTORY[:, 1:5] % SIZE
-  first, third = (np.asarray(drafter.laws(INPUTS, text, LAW, offset=o)) for o in (0, 2))
+  text = HISTORY[:, :5] % SIZE
+  first, third = (np.asarray(drafter.laws(INPUTS, text, FIRST, LAW, offset=o)) for o in (0, 2))
   np.testing.assert_allclose(third[:, 0], first[:, 0], atol=1e-6)
   assert (np.abs(third[:, 1:] - first[:, 1:]).max((0, 2)) > 1e-3).all()
 

@@ -54,8 +54,8 @@ def test_what_is_not_kept_goes_to_the_unigram_law():
 
 
 def test_sampling_mask_and_processors_apply(bigram):
-  text = np.array([[2, 4]], np.int32)
-  laws = lambda **options: np.asarray(bigram.laws(None, text, Law(
+  text, first = np.array([[0, 2, 4]], np.int32), np.zeros(1, np.int32)
+  laws = lambda **options: np.asarray(bigram.laws(None, text, first, Law(
       **{'sampling': sd.Sampling(), 'num_rows': 9, 'num_tokens': SIZE, **options})))[0]
   np.testing.assert_allclose(laws()[1], [*np.exp(bigram.logits(jnp.array(2))), 0, 0], rtol=1e-5)
   assert laws(sampling=sd.Sampling(temperature=0)).argmax(-1).tolist() == [2, 3]

@@ -1,0 +1,96 @@
+"""A vocabulary of the `tokenizers` library: GPT-2's byte-level BPE, BERT's WordPiece."""
+
+import hashlib
+import os
+
+from etils import epath
+import numpy as np
+
+from specdec_jax import paths
+from specdec_jax.data.vocabulary import pad_rows
+
+_EOS = ('<|endoftext|>', '</s>', '[SEP]', '<eos>')  # in this order, where the model names none
+
+
+class TokenizersVocabulary:
+  """A tokenizer.json, or GPT-2's vocab.json with the merges.txt beside it.
+
+  As `vocabulary.Vocabulary`, but that texts are prompts: nothing is put behind them, and any id,
+  0 included, is a real one.
+  """
+
+  def __init__(self, path: str | os.PathLike, eos_id: int | None = None):
+    self.path = str(path)
+    file = epath.Path(paths.resolve(path))
+    if not file.exists():
+      raise FileNotFoundError(f"No tokenizer file at '{path}'.")
+    self._tokenizer = _read(file)
+    self.model_bytes = self._tokenizer.to_str().encode()
+    self.digest = hashlib.sha256(self.model_bytes).hexdigest()
+    known = [self._tokenizer.token_to_id(t) for t in _EOS]
+    found = next((i for i in known if i is not None), None)
+    if eos_id is None and found is None:
+      raise ValueError(f"'{path}' has none of {', '.join(_EOS)} for the end of a text; give eos_id.")
+    self.eos_id = found if eos_id is None else eos_id
+
+  @property
+  def size(self) -> int:
+    return self._tokenizer.get_vocab_size()
+
+  def encode(self, text: str) -> list[int]:
+    """Ids of one text, without EOS."""
+    return self._tokenizer.encode(text, add_special_tokens=False).ids
+
+  def decode(self, ids) -> str:
+    """Text of one row of ids, up to the first EOS; ids that are no piece are skipped."""
+    ids = [int(i) for i in ids]
+    if self.eos_id in ids:
+      ids = ids[:ids.index(self.eos_id)]
+    return self._tokenizer.decode([i for i in ids if i < self.size], skip_special_tokens=False)
+
+  def encode_batch(self, texts: list[str], max_length: int | None = None) -> np.ndarray:
+    """int32 [B, P]: each text's ids, padded with 0 on the right to the longest.
+
+    Rows of different lengths need `lengths` to be told apart: [len(v.encode(t)) for t in texts].
+    """
+    return pad_rows([self.encode(t)[:max_length] for t in texts])
+
+  def piece(self, token: int) -> str:
+    found = self._tokenizer.id_to_token(int(token))
+    return f'<{token}>' if found is None else self._tokenizer.decode([int(token)]) or found
+
+  def __eq__(self, other):
+    return isinstance(other, TokenizersVocabulary) and self.digest == other.digest
+
+  def __hash__(self):
+    return hash(self.digest)
+
+
+def _read(file: epath.Path):
+  import tokenizers
+  try:
+    if file.name == 'vocab.json':
+      merges = file.parent / 'merges.txt'
+      if not merges.exists():
+        raise FileNotFoundError(f"'{merges}' is missing; vocab.json needs it beside it.")
+      return _byte_level_bpe(file.read_text(), merges.read_text())
+    return tokenizers.Tokenizer.from_str(file.read_text())
+  except OSError:
+    raise
+  except Exception as e:  # the library raises bare Exception
+    raise ValueError(f"'{file}' is not a file of the tokenizers library ({e}).") from e
+
+
+def _byte_level_bpe(vocab: str, merges: str):
+  """GPT-2's tokenizer of its two files."""
+  import json
+  import tokenizers
+  from tokenizers import decoders, models, pre_tokenizers
+  pairs = [tuple(line.split(' ')) for line in merges.splitlines()
+           if line and not line.startswith('#version')]
+  made = tokenizers.Tokenizer(models.BPE(json.loads(vocab), pairs))
+  made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+  made.decoder = decoders.ByteLevel()
+  if made.token_to_id('<|endoftext|>') is not None:
+    made.add_special_tokens(['<|endoftext|>'])
+  return made
