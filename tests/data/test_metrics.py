@@ -12,12 +12,17 @@ def test_bleu_is_the_corpus_bleu_that_t5_reports():
   expected = sacrebleu.BLEU(tokenize='intl').corpus_score(TEXTS, [REFERENCES]).score
   assert metrics.score('bleu', TEXTS, REFERENCES) == pytest.approx(expected)
   assert metrics.bleu(TEXTS, TEXTS) == pytest.approx(100)
+  quoted = ['Die Datei „a b c“ öffnen'], ['Die Datei „a b c d“ öffnen']
+  ours, theirs = metrics.bleu(*quoted), sacrebleu.BLEU(tokenize='13a').corpus_score(
+      quoted[0], [quoted[1]]).score
+  assert ours > theirs + 5
 
 
 def test_rouge_is_the_mean_f1():
   # Words in common: 5 of 6 and 6 (the second 'the' is left over), then 4 of 5 and 4.
   assert metrics.score('rouge1', TEXTS, REFERENCES) == pytest.approx(100 * (5 / 6 + 8 / 9) / 2)
   assert metrics.score('rouge2', ['a b c'], ['a b d']) == pytest.approx(50)
+  assert metrics.score('rouge1', ['barking'], ['barks']) == 0  # nothing is stemmed
 
 
 def test_rouge_lsum_takes_lines_and_spaced_full_stops_as_sentences():
