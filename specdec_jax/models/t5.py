@@ -4,6 +4,7 @@ Dimension names: B batch, S encoder length, T decoder tokens of one pass,
 L cache length, H heads, D head_dim, E emb_dim, V vocab_size.
 """
 
+import functools
 import math
 from typing import Any
 
@@ -72,8 +73,26 @@ class RMSNorm(nn.Module):
 
 def _dense(cfg, features, fan_in, name=None):
   """A bias-free projection; fan_in sets T5's initial scale."""
-  return nn.Dense(features, use_bias=False, dtype=cfg.dtype, name=name,
+  return nn.Dense(features, use_bias=False, dtype=cfg.dtype, name=name, dot_general=_dot,
                   kernel_init=nn.initializers.normal(fan_in ** -0.5))
+
+
+def _dot(lhs, rhs, dimension_numbers, precision=None, preferred_element_type=None):
+  """lax.dot_general; on a TPU a lone row is computed twice.
+
+  The compiler turns a matrix times one row into products and sums on the vector unit,
+  by its own estimate several times slower than the matrix unit on two rows.
+  """
+  dot = functools.partial(lax.dot_general, dimension_numbers=dimension_numbers, precision=precision,
+                          preferred_element_type=preferred_element_type)
+  if lhs.size != lhs.shape[-1]:
+    return dot(lhs, rhs)
+
+  def twice(lhs, rhs):
+    rows = lax.optimization_barrier(jnp.concatenate([lhs, lhs], axis=-2))
+    return lax.optimization_barrier(dot(rows, rhs))[..., :1, :]
+
+  return lax.platform_dependent(lhs, rhs, tpu=twice, default=dot)
 
 
 class Attention(nn.Module):
@@ -92,6 +111,8 @@ class Attention(nn.Module):
 
   def _heads(self, x):
     """[B, T, H*D] -> [B, H, T, D]."""
+    # Without it the TPU compiler turns the projection's kernel, on every call, and not its result.
+    x = lax.optimization_barrier(x)
     return x.reshape(*x.shape[:2], self.config.num_heads, -1).transpose(0, 2, 1, 3)
 
   def keys_values(self, x):
@@ -212,7 +233,8 @@ class Decoder(nn.Module):
     if not cfg.logits_via_embedding:
       self.logits_dense = nn.Dense(cfg.vocab_size, use_bias=False, dtype=cfg.dtype,
                                    kernel_init=nn.initializers.normal(cfg.emb_dim ** -0.5),
-                                   dot_general=_float32_dot)
+                                   dot_general=functools.partial(
+                                       _dot, preferred_element_type=jnp.float32))
 
   def cross(self, encoded):
     """Cross-attention keys and values of every layer, once for a request."""
@@ -240,10 +262,6 @@ class Decoder(nn.Module):
       x = x * cfg.emb_dim ** -0.5
     return jnp.einsum('bte,ve->btv', x, embedding.astype(cfg.dtype),
                       preferred_element_type=jnp.float32), updated
-
-
-def _float32_dot(lhs, rhs, dimension_numbers, precision=None, **unused):
-  return lax.dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type=jnp.float32)
 
 
 class T5(nn.Module):
