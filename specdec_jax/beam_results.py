@@ -12,8 +12,8 @@ class BeamStats(struct.PyTreeNode):
     steps: by how many tokens its beams grew, int32 [B]; the plain search needs a call for each.
     drafted: drafted steps that could still be taken, int32 [B]: none past max_decode_len
       and none behind the end of the search.
-    accepted: those of them that were taken, int32 [B]: the target's live beams were among the
-      drafted ones, or scored too low to matter.
+    accepted: those of them that were taken, int32 [B]: all of the target's live beams were
+      among the drafted ones.
   """
 
   target_calls: jax.Array

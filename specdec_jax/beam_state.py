@@ -66,13 +66,12 @@ def length_penalty(length, alpha):
   return ((5.0 + length) / 6.0) ** alpha
 
 
-def advance(beams: Beams, found: Candidates, going, eos_id: int, alpha, known=True):
+def advance(beams: Beams, found: Candidates, going, eos_id: int, alpha):
   """One step of the search, in the rows that are `going` (bool [B]).
 
   The 2W best continuations are taken; those that end in EOS compete with the finished
   texts by score, the W best others live on. A row whose live beams have logits that
-  are not finite stays as it is and ends. `known` (bool [B, W]) leaves beams out whose
-  candidates are not known: the row stays as it is unless none of them could matter.
+  are not finite stays as it is and ends.
 
   Returns:
     The search afterwards, and the live beam that each new one continues, int32 [B, W].
@@ -80,10 +79,11 @@ def advance(beams: Beams, found: Candidates, going, eos_id: int, alpha, known=Tr
   batch, width, num_found = found.tokens.shape
   limit = beams.tokens.shape[2] - 1
   alive = jnp.isfinite(beams.log_probs)
-  usable = alive & known
-  broken = going & (usable & ~found.finite).any(1)
-  totals = jnp.where((usable & found.finite)[..., None],
-                     beams.log_probs[..., None] + found.log_probs, -jnp.inf)
+  broken = going & (alive & ~found.finite).any(1)
+  going &= ~broken
+
+  usable = alive[..., None] & found.finite[..., None]
+  totals = jnp.where(usable, beams.log_probs[..., None] + found.log_probs, -jnp.inf)
   best, place = lax.top_k(totals.reshape(batch, -1), min(2, num_found) * width)
   parent, token = place // num_found, pick(found.tokens.reshape(batch, -1), place)
   texts = jax.vmap(lambda rows, new, at: lax.dynamic_update_slice(rows, new[:, None], (0, at)))(
@@ -102,15 +102,9 @@ def advance(beams: Beams, found: Candidates, going, eos_id: int, alpha, known=Tr
       scores=pick(scores, done), status=beams.status)
   hope = after.log_probs[:, -1]
   # T5X's bound: no continuation of the best live beam can score above this.
-  over = (after.scores[:, 0] > hope / length_penalty(limit + 1.0, alpha)) | (hope == -jnp.inf)
+  over = (after.scores.min(1) > hope / length_penalty(limit + 1.0, alpha)) | (hope == -jnp.inf)
   after = after.replace(status=jnp.where(
       over, Status.EOS, jnp.where(after.step == limit, Status.LENGTH, after.status)))
-  # No continuation of a beam that is left out scores above this.
-  ceiling = jnp.where(alive & ~usable, beams.log_probs, -jnp.inf).max(1)
-  sure = (ceiling == -jnp.inf) | (best[:, -1] > ceiling) | (
-      (after.log_probs[:, 0] > ceiling)
-      & (after.scores[:, 0] > ceiling / length_penalty(beams.step + 1.0, alpha)))
-  going &= sure & ~broken
   after = where(going, after, beams)
   status = jnp.where(broken, Status.NON_FINITE, after.status).astype(jnp.int32)
   same = jnp.arange(width)

@@ -2,10 +2,9 @@
 
 An iteration grows a tree: the draft continues the target's W live beams for gamma
 steps, u >= W hypotheses each. One pass of the target scores every node. Then the
-target's own search is replayed on those scores, step by step, for as long as its
-live beams are nodes of the tree, or score too low for their continuations to matter;
-the step after that is known too. So an iteration takes 1 to gamma + 1 steps, each
-exactly as the plain search would.
+target's own search is replayed on those scores, step by step, for as long as all of
+its live beams are nodes of the tree; the step after that is known too. So an
+iteration takes 1 to gamma + 1 steps, each exactly as the plain search would.
 """
 
 from typing import Any
@@ -130,20 +129,21 @@ def _replay(beams, lineage, tree, found, layout, eos_id, alpha):
   ).reshape(batch, layout.gamma + 1, layout.drafted).transpose(1, 0, 2)
 
   def one(carry, level):
-    beams, lineage, nodes, known, going = carry
+    beams, lineage, nodes, going = carry
     i, parents, tokens = level
     of_nodes = jax.tree.map(lambda values: pick(values, nodes - width), found)
-    after, parent = beam_state.advance(beams, of_nodes, going, eos_id, alpha, known)
+    after, parent = beam_state.advance(beams, of_nodes, going, eos_id, alpha)
     moved = after.step > beams.step
     lineage = beam_state.where(moved, lineage.descend(beams, parent), lineage)
     same = (parents[:, None] == pick(nodes, parent)[..., None]) & (
         tokens[:, None] == after.last[..., None])  # [B, W, u]
-    nodes_after = layout.level(i) + jnp.argmax(same, axis=-1)
-    return (after, lineage, nodes_after, same.any(-1), moved & after.running), nodes
+    there = same.any(-1) | ~jnp.isfinite(after.log_probs)
+    going = moved & after.running & there.all(1)
+    return (after, lineage, layout.level(i) + jnp.argmax(same, axis=-1), going), nodes
 
   live = jnp.broadcast_to(width + jnp.arange(width), (batch, width))
-  (beams, lineage, *_), nodes = lax.scan(
-      one, (beams, lineage, live, jnp.ones_like(live, bool), beams.running),
+  (beams, lineage, _, _), nodes = lax.scan(
+      one, (beams, lineage, live, beams.running),
       (jnp.arange(1, layout.gamma + 2), levels(tree.parents), levels(tree.tokens)))
   return beams, lineage, nodes.transpose(1, 0, 2)
 
