@@ -14,8 +14,7 @@ import numpy as np
 import optax
 import orbax.checkpoint as ocp
 
-from specdec_jax.models.config import T5Config
-from specdec_jax.models.t5 import T5
+from specdec_jax.models.network import network
 
 
 class TrainState(struct.PyTreeNode):
@@ -31,32 +30,47 @@ def shift_right(targets, start_id: int):
   return jnp.pad(targets[:, :-1], ((0, 0), (1, 0)), constant_values=start_id)
 
 
-def token_losses(config: T5Config, params, batch, label_smoothing=0.0, dropout_key=None):
-  """Summed cross-entropy over real target tokens (nats), and their number."""
-  targets = batch['targets']
-  logits = T5(config).apply(
-      {'params': params}, batch['encoder_tokens'], shift_right(targets, config.decoder_start_id),
-      deterministic=dropout_key is None, rngs=None if dropout_key is None else {'dropout': dropout_key})
+def log_probs(config, params, batch, dropout_key=None):
+  """Teacher-forced log-probabilities of the targets' places, float32 [B, T, V]; padding rows get none."""
+  start = config.eos_id if config.decoder_only else config.decoder_start_id
+  fed = shift_right(batch['targets'], start)
+  inputs = (fed,) if config.decoder_only else (batch['encoder_tokens'], fed)
+  logits = network(config).apply(
+      {'params': params}, *inputs, deterministic=dropout_key is None,
+      rngs=None if dropout_key is None else {'dropout': dropout_key})
   if config.num_pieces:
     logits = jnp.where(jnp.arange(config.vocab_size) < config.num_pieces, logits, -1e10)
-  log_probs = jax.nn.log_softmax(logits)
-  losses = -jnp.take_along_axis(log_probs, targets[..., None], -1)[..., 0]
+  return jax.nn.log_softmax(logits)
+
+
+def token_losses(config, params, batch, label_smoothing=0.0, dropout_key=None, teacher=None):
+  """Summed cross-entropy over real target tokens (nats), and their number.
+
+  With a teacher, a `Model` of the same vocabulary, the labels are its laws instead of the
+  tokens: word-level distillation.
+  """
+  targets = batch['targets']
+  ours = log_probs(config, params, batch, dropout_key)
+  if teacher is not None:
+    labels = jnp.exp(log_probs(teacher.config, teacher.params, batch))
+    losses = -(labels[..., :config.vocab_size] * ours).sum(-1)
+  else:
+    losses = -jnp.take_along_axis(ours, targets[..., None], -1)[..., 0]
   if label_smoothing:
     pieces = config.num_pieces or config.vocab_size
-    uniform = -log_probs[..., :pieces].mean(-1)
-    losses = (1 - label_smoothing) * losses + label_smoothing * uniform
+    losses = (1 - label_smoothing) * losses - label_smoothing * ours[..., :pieces].mean(-1)
   real = targets > 0
   return jnp.sum(losses * real), jnp.sum(real)
 
 
 @functools.partial(jax.jit, static_argnames=('config', 'update', 'label_smoothing'), donate_argnums=0)
-def train_step(state: TrainState, batch, seed, *, config, update, label_smoothing):
+def train_step(state: TrainState, batch, seed, teacher=None, *, config, update, label_smoothing):
   """One update; returns the new state, mean loss (nats a token) and number of target tokens."""
   key = jax.random.fold_in(jax.random.key(seed), state.step)
 
   def mean_loss(params):
     total, count = token_losses(config, params, batch, label_smoothing,
-                                key if config.dropout_rate else None)
+                                key if config.dropout_rate else None, teacher)
     return total / jnp.maximum(count, 1), count
 
   (loss, count), grads = jax.value_and_grad(mean_loss, has_aux=True)(state.params)
@@ -73,23 +87,25 @@ def eval_step(params, batch, *, config):
 @functools.partial(jax.jit, static_argnames=('config', 'init_optimizer'))
 def _initial_state(params, seed, *, config, init_optimizer) -> TrainState:
   if params is None:
-    token = jnp.zeros((1, 1), jnp.int32)
-    params = T5(config).init(jax.random.key(seed), token, token)['params']
+    inputs = [jnp.zeros((1, 1), jnp.int32)] * (1 if config.decoder_only else 2)
+    params = network(config).init(jax.random.key(seed), *inputs)['params']
   return TrainState(jnp.zeros((), jnp.int32), params, init_optimizer(params))
 
 
-def evaluate(config: T5Config, params, batches) -> float:
+def evaluate(config, params, batches) -> float:
   """Validation loss in nats a token."""
   sums = [eval_step(params, b, config=config) for b in batches.once()]
   total, count = np.sum([[float(x) for x in s] for s in sums], axis=0)
   return total / count
 
 
-def train(config: T5Config, train_batches, validation_batches, directory: str, *, steps: int,
-          optimizer: optax.GradientTransformation, init_params=None, seed: int = 0,
+def train(config, train_batches, validation_batches, directory: str, *, steps: int,
+          optimizer: optax.GradientTransformation, init_params=None, teacher=None, seed: int = 0,
           label_smoothing: float = 0.0, eval_every: int = 500, checkpoint_every: int = 500,
           log_every: int = 50, on_eval: Callable[[int, Any], dict] | None = None):
   """Trains from the newest checkpoint in `directory`, or from `init_params`, or from scratch.
+
+  With a `teacher` the training loss is that of distillation, see `token_losses`.
 
   Logs to `directory/log.jsonl` a line each log_every and eval_every steps. A run
   that was stopped goes on exactly as if it had not been, from its last checkpoint.
@@ -117,7 +133,7 @@ def train(config: T5Config, train_batches, validation_batches, directory: str, *
 
     first = int(state.step)
     for step, batch in zip(range(first + 1, steps + 1), train_batches.from_step(first)):
-      state, loss, count = train_step(state, batch, seed, config=config, update=optimizer.update,
+      state, loss, count = train_step(state, batch, seed, teacher, config=config, update=optimizer.update,
                                       label_smoothing=label_smoothing)
       pending.append((loss, count))
       if step % log_every == 0 or step == steps:

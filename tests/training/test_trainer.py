@@ -8,7 +8,8 @@ import numpy as np
 import optax
 import pytest
 
-from specdec_jax.models.config import T5Config
+from specdec_jax.model import Model
+from specdec_jax.models.config import GPT2Config, T5Config
 from specdec_jax.models.t5 import T5
 from specdec_jax.training import optimizer as optimizer_lib
 from specdec_jax.training import trainer
@@ -97,3 +98,26 @@ def test_optimizers_descend(make):
     updates, state = optimizer.update(jax.grad(loss)(params), state, params)
     params = optax.apply_updates(params, updates)
   assert loss(params) < before
+
+
+def test_a_teachers_laws_are_the_labels():
+  batch = next(copy_task().from_step(0))
+  token = jnp.zeros((1, 1), jnp.int32)
+  make = lambda seed: T5(CONFIG).init(jax.random.key(seed), token, token)['params']
+  student, teacher = make(0), Model(make(1), CONFIG)
+  ours, labels = (np.asarray(trainer.log_probs(CONFIG, p, batch), np.float64)
+                  for p in (student, teacher.params))
+  expected = -(np.exp(labels) * ours).sum(-1)[batch['targets'] > 0].sum()
+  total, _ = trainer.token_losses(CONFIG, student, batch, teacher=teacher)
+  np.testing.assert_allclose(total, expected, rtol=1e-5)
+  loss = lambda params: trainer.token_losses(CONFIG, params, batch, teacher=teacher)[0]
+  flat = jax.tree.leaves(jax.grad(loss)(teacher.params))  # the teacher itself has nothing to learn
+  assert max(float(jnp.abs(x).max()) for x in flat) < 1e-3
+
+
+def test_a_decoder_only_model_learns(tmp_path):
+  config = GPT2Config(vocab_size=32, num_pieces=30, emb_dim=16, num_heads=2, num_layers=1, eos_id=1)
+  trainer.train(config, copy_task(), copy_task(), str(tmp_path), steps=40, optimizer=optax.adam(1e-2),
+                eval_every=20, checkpoint_every=100, log_every=20)
+  losses = logged(tmp_path, 'validation_loss')
+  assert losses[-1] < losses[0] - 0.05
