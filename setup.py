@@ -9,6 +9,7 @@ from setuptools.command import build_py
 
 ROOT = pathlib.Path(__file__).parent
 CARRIED = ('gin', 'configs')
+LIBTPU = 'libtpu==0.0.52; platform_system == "Linux" and platform_machine == "x86_64"'  # the TPU compiler
 
 
 class BuildPy(build_py.build_py):
@@ -74,11 +75,12 @@ setuptools.setup(
     ],
     extras_require={
         'tpu': ['jax[tpu]'],
+        'plan': [LIBTPU],
         'gpu': ['jax[cuda13]'],
         't5x': ['t5x @ git+https://github.com/google-research/t5x'],
         'huggingface': ['torch', 'transformers'],
         'notebooks': ['jupyterlab'],
-        'test': ['hypothesis', 'pytest', 'scipy', 'setuptools>=77'],
+        'test': ['hypothesis', 'pytest', 'scipy', 'setuptools>=77', LIBTPU],
         'benchmarks': ['torch', 'transformers'],
     },
     entry_points={'console_scripts': ['specdec_jax = specdec_jax.main:run']},

@@ -28,6 +28,7 @@ _HOMES = {
     'alpha': 'specdec_jax.analysis.alpha',
     'theory': 'specdec_jax.analysis',
     'logits_processors': 'specdec_jax',
+    'tpu': 'specdec_jax',
 }
 
 __all__ = list(_HOMES)
@@ -37,7 +38,7 @@ def __getattr__(name):
   if name not in _HOMES:
     raise AttributeError(f"module 'specdec_jax' has no attribute '{name}'")
   home = _HOMES[name]
-  if name in ('theory', 'logits_processors'):
+  if name in ('theory', 'logits_processors', 'tpu'):
     return importlib.import_module(f'{home}.{name}')
   value = getattr(importlib.import_module(home), name)
   globals()[name] = value

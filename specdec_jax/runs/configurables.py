@@ -24,12 +24,14 @@ from specdec_jax.runs import fit_ngram
 from specdec_jax.runs import launch
 from specdec_jax.runs import train
 from specdec_jax.sampling import Sampling
+from specdec_jax.tpu import run as plan_run
 from specdec_jax.training import optimizer
 from specdec_jax.training import pairs
 
 for _configurable in (
     launch.main, decode.decode, compare.compare, alphas.alphas, beam.beam, train.train, fit_ngram.fit_ngram,
     figures.figures, load_model, examples.read_examples, tasks.task_examples,
+    plan_run.plan,
     Sampling, ModelDrafter, load_ngram, LookupDrafter, RandomDrafter, T5Config, GPT2Config, Vocabulary,
     pairs.read_pairs, pairs.read_predictions, pairs.task_pairs,
     optimizer.optimizer, optimizer.schedule, optimizer.adamw, optimizer.adafactor,

@@ -1,0 +1,63 @@
+"""Does a pair fit a TPU, and how fast should it be? Compiles for the TPU on any x86-64 Linux machine.
+
+  python scripts/plan_tpu.py --target=t5_1_1_xxl --draft=t5_1_1_small --chip=v4 --topology=1x1x1 \\
+      --gamma=7 --batch=1 --alpha=0.75
+
+Needs libtpu (pip install libtpu==0.0.52), no TPU. See docs/tpu.md.
+"""
+
+import os
+import sys
+
+os.environ.setdefault('JAX_PLATFORMS', 'cpu')  # else jax looks for a TPU
+
+from absl import app
+from absl import flags
+
+from specdec_jax.sampling import Sampling
+from specdec_jax.tpu import tables
+from specdec_jax.tpu.chips import CHIPS
+from specdec_jax.tpu.plan import plan
+from specdec_jax.tpu.traffic import Assumptions
+
+_TARGET = flags.DEFINE_string('target', 't5_1_1_xxl', 'A name of gin/models or a model directory.')
+_DRAFT = flags.DEFINE_string('draft', 't5_1_1_small', "Likewise; '' plans plain decoding.")
+_CHIP = flags.DEFINE_enum('chip', 'v4', list(CHIPS), 'The TPU.')
+_TOPOLOGY = flags.DEFINE_string('topology', None, "Chips in each direction, such as 2x2x1; one by default.")
+_GAMMA = flags.DEFINE_integer('gamma', 7, 'Draft length.', lower_bound=1)
+_BATCH = flags.DEFINE_integer('batch', 1, 'Rows of a device call.', lower_bound=1)
+_INPUT_LENGTH = flags.DEFINE_integer('input_length', 128, 'Encoder tokens.', lower_bound=1)
+_MAX_DECODE_LEN = flags.DEFINE_integer('max_decode_len', 128, 'Most tokens of a text.', lower_bound=1)
+_TEMPERATURE = flags.DEFINE_float('temperature', 0.0, '0 is greedy.')
+_ALPHA = flags.DEFINE_float('alpha', None, 'For the predicted speed-up.')
+_DTYPE = flags.DEFINE_string('dtype', 'bfloat16', "'bfloat16' or 'float32'.")
+_LAYER_MICROSECONDS = flags.DEFINE_float('layer_microseconds', 15.0, 'Fixed time of a layer in a pass.')
+_PASSES = flags.DEFINE_bool('passes', True, "Compile the passes alone too, for the compiler's count.")
+_PROGRAM = flags.DEFINE_string('program', None, 'A file for the compiled text.')
+
+
+def run():
+  found = plan(
+      _TARGET.value, _DRAFT.value or None, _CHIP.value, _TOPOLOGY.value or CHIPS[_CHIP.value].slices[0],
+      _GAMMA.value, _BATCH.value, _INPUT_LENGTH.value, _MAX_DECODE_LEN.value,
+      Sampling(temperature=_TEMPERATURE.value), _ALPHA.value, _DTYPE.value,
+      Assumptions(layer_seconds=1e-6 * _LAYER_MICROSECONDS.value), passes=_PASSES.value)
+  print(tables.markdown(found))
+  if _PROGRAM.value:
+    with open(_PROGRAM.value, 'w', encoding='utf-8') as f:
+      f.write(found.program)
+
+
+def main(argv) -> int:
+  if argv[1:]:
+    raise app.UsageError(f"unexpected argument '{argv[1]}'.")
+  try:
+    run()
+  except (ValueError, OSError, ImportError) as e:
+    print(f'plan_tpu: error: {e}', file=sys.stderr)
+    return 1
+  return 0
+
+
+if __name__ == '__main__':
+  app.run(main)

@@ -1,0 +1,1 @@
+"""Devices: how a model is laid over a mesh."""

@@ -1,0 +1,62 @@
+"""Which axis of a ('data', 'model') mesh each parameter is split along: T5X's logical axes."""
+
+import math
+import re
+
+from flax import traverse_util
+import jax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+import numpy as np
+
+# T5X's axes 'heads', 'mlp' and 'vocab' go to 'model'; 'embed' is whole on every device.
+RULES = (
+    (r'.*/(query|key|value)/kernel', P(None, 'model')),  # embed x heads
+    (r'.*/out/kernel', P('model', None)),  # heads x embed
+    (r'.*/rel_embedding', P('model', None)),  # heads x buckets
+    (r'.*/wi(_\d+)?/kernel', P(None, 'model')),  # embed x mlp
+    (r'.*/wo/kernel', P('model', None)),  # mlp x embed
+    (r'token_embedder/embedding', P('model', None)),  # vocab x embed
+    (r'decoder/logits_dense/kernel', P(None, 'model')),  # embed x vocab
+    (r'.*/scale', P()),
+)
+_OF_HEADS = r'.*/(query|key|value|out|rel_embedding)(/kernel)?'
+
+
+def make_mesh(devices, data: int = 1) -> Mesh:
+  """All devices, `data` of them along the batch and the rest along the model."""
+  devices = np.asarray(devices)
+  if devices.size % data:
+    raise ValueError(f'{devices.size} devices cannot be split into data = {data} equal parts.')
+  return Mesh(devices.reshape(data, -1), ('data', 'model'))
+
+
+def spec(path: str, shape: tuple[int, ...], num_heads: int, mesh: Mesh) -> P:
+  """The partition of one parameter; whole where heads or the axis do not divide evenly."""
+  rule = next((s for pattern, s in RULES if re.fullmatch(pattern, path)), None)
+  if rule is None:
+    raise ValueError(f"No partition rule for the parameter '{path}'.")
+  size = mesh.shape['model']
+  divided = [shape[i] for i, axis in enumerate(rule) if axis == 'model']
+  if re.fullmatch(_OF_HEADS, path):
+    divided.append(num_heads)
+  return P() if any(d % size for d in divided) else rule
+
+
+def shardings(model, mesh: Mesh, replicated: bool = False):
+  """A NamedSharding for each of a model's parameters, as a tree like `model.params`."""
+  flat = traverse_util.flatten_dict(model.params, sep='/')
+  specs = {path: P() if replicated else spec(path, x.shape, model.config.num_heads, mesh)
+           for path, x in flat.items()}
+  return traverse_util.unflatten_dict({k: NamedSharding(mesh, v) for k, v in specs.items()}, sep='/')
+
+
+def with_shardings(model, mesh: Mesh, replicated: bool = False):
+  """A model of shapes, each with its sharding."""
+  place = lambda x, sharding: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding)
+  return model.replace(params=jax.tree.map(place, model.params, shardings(model, mesh, replicated)))
+
+
+def device_bytes(tree) -> int:
+  """Bytes that one device holds of a pytree of shapes with shardings."""
+  return sum(math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize
+             for x in jax.tree.leaves(tree))

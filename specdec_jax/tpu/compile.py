@@ -1,0 +1,94 @@
+"""The decode program and its passes, compiled for a TPU from shapes: nothing is allocated."""
+
+import dataclasses
+import functools
+import math
+import re
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec as P
+
+from specdec_jax.decoding import decode_loop
+
+
+class DoesNotFit(Exception):
+  """The compiler refuses the program: it needs more memory than the device has."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Program:
+  """A compiled program, as one device runs it.
+
+  Attributes:
+    text: of the optimised program.
+    arguments, outputs, aliased, temporaries, code: bytes of HBM.
+    bytes_accessed, flops: the compiler's count. It counts the body of a loop once, and what it
+      fetches ahead into on-chip memory up to four times.
+  """
+
+  text: str
+  arguments: int
+  outputs: int
+  aliased: int
+  temporaries: int
+  code: int
+  bytes_accessed: float
+  flops: float
+
+  @property
+  def peak(self) -> int:
+    return self.arguments + self.outputs - self.aliased + self.temporaries + self.code
+
+
+def decode_program(target, drafter, settings, batch: int, input_length: int, mesh) -> Program:
+  """`decoding.decode_loop` itself; models are of shapes with shardings on `mesh`."""
+  rows = functools.partial(_struct, mesh=mesh, spec=P('data'))
+  return _compile(decode_loop.lower(
+      target, drafter, rows((batch, input_length), jnp.int32), _struct((), jnp.uint32, mesh, P()),
+      rows((batch,), jnp.uint32), settings=settings))
+
+
+def pass_program(model, tokens: int, batch: int, input_length: int, cache_length: int, mesh) -> Program:
+  """One pass of a model over `tokens` tokens a row, alone; its cache is updated in place."""
+  cache = cache_shapes(model, batch, input_length, cache_length, mesh)
+  return _compile(_step.lower(
+      model, cache, _struct((batch, tokens), jnp.int32, mesh, P('data')),
+      _struct((batch,), jnp.int32, mesh, P('data'))))
+
+
+def cache_shapes(model, batch: int, input_length: int, cache_length: int, mesh):
+  """What `prefill` makes, heads along 'model' where they divide."""
+  divides = model.config.num_heads % mesh.shape['model'] == 0
+  shapes = jax.eval_shape(lambda m, t: m.prefill(t, cache_length), model,
+                          jax.ShapeDtypeStruct((batch, input_length), jnp.int32))
+
+  def place(x):
+    heads = len(x.shape) == 4 and x.shape[1] == model.config.num_heads and divides
+    return _struct(x.shape, x.dtype, mesh, P('data', 'model') if heads else P('data'))
+
+  return jax.tree.map(place, shapes)
+
+
+@functools.partial(jax.jit, donate_argnames='cache')
+def _step(model, cache, tokens, positions):
+  return model.step(cache, tokens, positions)
+
+
+def _struct(shape, dtype, mesh, spec):
+  return jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, spec))
+
+
+def _compile(lowered) -> Program:
+  try:
+    compiled = lowered.compile()
+  except jax.errors.JaxRuntimeError as e:
+    if 'RESOURCE_EXHAUSTED' not in str(e):
+      raise
+    raise DoesNotFit(' '.join(str(e).split())) from None
+  memory, cost = compiled.memory_analysis(), compiled.cost_analysis()
+  return Program(
+      text=compiled.as_text(), arguments=memory.argument_size_in_bytes,
+      outputs=memory.output_size_in_bytes, aliased=memory.alias_size_in_bytes,
+      temporaries=memory.temp_size_in_bytes, code=memory.generated_code_size_in_bytes,
+      bytes_accessed=cost['bytes accessed'], flops=cost['flops'])

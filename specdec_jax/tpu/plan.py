@@ -1,0 +1,229 @@
+"""A plan: does a pair fit a TPU, what does an iteration read, how fast should it be."""
+
+import dataclasses
+import functools
+import math
+from typing import Any
+
+from specdec_jax.decoding import Settings
+from specdec_jax.parallel import partition
+from specdec_jax.sampling import Sampling
+from specdec_jax.tpu import compile as compile_lib
+from specdec_jax.tpu import shapes
+from specdec_jax.tpu import topology as topology_lib
+from specdec_jax.tpu.audit import Audit, audit
+from specdec_jax.tpu.chips import Chip, extent, get_chip, num_devices
+from specdec_jax.tpu.predict import Predicted, Setting, predict
+from specdec_jax.tpu.traffic import Assumptions, Pass
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Memory:
+  """HBM of one device, bytes.
+
+  Attributes:
+    weights: of target and draft.
+    caches: of both, as arrays.
+    temporaries: everything else that the program allocates, the padding of the caches included;
+      None where it does not compile.
+    peak: arguments, results, caches, temporaries and code; None where it does not compile.
+    capacity: what the compiler lets a program have.
+  """
+
+  weights: int
+  caches: int
+  temporaries: int | None
+  peak: int | None
+  capacity: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PassTraffic:
+  """One pass alone, all devices together; counts of the compiler are of one device.
+
+  Attributes:
+    tokens: of the pass, a row.
+    work: bytes and operations from the sizes.
+    seconds: by the model of time in `traffic`.
+    counted_bytes, counted_flops: the compiler's count; None where it was not compiled.
+    audit: of the compiled text, likewise.
+  """
+
+  tokens: int
+  work: Pass
+  seconds: float
+  counted_bytes: float | None = None
+  counted_flops: float | None = None
+  audit: Audit | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+  """What `plan` returns; `tables.markdown` prints it.
+
+  Attributes:
+    setting, gamma, sampling: what was planned.
+    memory: see `Memory`.
+    fits: on the devices asked for.
+    smallest_slice: the smallest topology of this chip that it fits, None where none does.
+    traffic: {'target_step', 'verify_pass', 'draft_step': PassTraffic}.
+    iteration: what the decode program does with the weights in one iteration, None where it
+      does not compile.
+    predicted: see `Predicted`.
+    warnings: in plain words.
+    program: the compiled text of the decode program, '' where it does not compile.
+  """
+
+  setting: Setting
+  gamma: int
+  sampling: Sampling
+  memory: Memory
+  fits: bool
+  smallest_slice: str | None
+  traffic: dict[str, PassTraffic]
+  iteration: Audit | None
+  predicted: Predicted
+  warnings: tuple[str, ...]
+  program: str = dataclasses.field(repr=False)
+
+
+def plan(target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v4',
+         topology: str = '1x1x1', gamma: int = 7, batch: int = 1, input_length: int = 128,
+         max_decode_len: int = 128, sampling: Sampling = Sampling(temperature=0.0),
+         alpha: float | None = None, dtype: str = 'bfloat16', assumptions: Assumptions = Assumptions(),
+         data: int = 1, split_draft: bool = False, passes: bool = True) -> Plan:
+  """Compiles the decode program for a TPU that need not be there, and reports on it.
+
+  Args:
+    target: a name of gin/models, a model directory, a `T5Config` or a `Model`.
+    draft: likewise, or a drafter; None plans plain decoding.
+    chip: 'v4', 'v5e', 'v5p', 'v6e' or 'tpu7x'.
+    topology: chips in each direction. More than one device share the target along their
+      'model' axis [`parallel.partition`].
+    gamma, batch, input_length, max_decode_len, sampling: as in `speculative_decode`.
+    alpha: for the predicted speed-up.
+    dtype: of weights and activations.
+    assumptions: of the model of time.
+    data: devices along the batch.
+    split_draft: split the draft over the devices too.
+    passes: compile the one-token step, the verify pass and the draft step alone, for the
+      compiler's count of their bytes.
+
+  Raises:
+    ImportError: libtpu is not installed.
+  """
+  gamma = gamma if draft is not None else 0
+  setting = Setting(
+      target=shapes.abstract_model(target, dtype), drafter=shapes.abstract_drafter(draft, dtype),
+      chip=get_chip(chip), topology=topology, batch=batch, input_length=input_length,
+      max_decode_len=max_decode_len, assumptions=assumptions, split_draft=split_draft)
+  if setting.drafter is not None:
+    setting.drafter.check(setting.target)
+  mesh = partition.make_mesh(topology_lib.describe(setting.chip, topology), data)
+  placed = _placed(setting, mesh)
+  settings = Settings(gamma=gamma, max_decode_len=max_decode_len, sampling=sampling)
+
+  weights, caches = _bytes(setting, placed, gamma, mesh)
+  program, refusal = None, None
+  try:
+    program = compile_lib.decode_program(placed.target, placed.drafter, settings, batch, input_length, mesh)
+  except compile_lib.DoesNotFit as e:
+    refusal = str(e)
+  memory = Memory(
+      weights=weights, caches=caches, temporaries=program and max(program.temporaries - caches, 0),
+      peak=program and program.peak, capacity=setting.chip.usable)
+  dims = [x.shape for x in _cache_leaves(placed, gamma, mesh)]
+  iteration = program and audit(program.text, dims, max(gamma - 1, 1))
+  traffic = _traffic(setting, placed, gamma, mesh, passes)
+  smallest = setting.topology if program else _smallest(setting, gamma)
+  return Plan(
+      setting=setting, gamma=gamma, sampling=sampling, memory=memory, fits=program is not None,
+      smallest_slice=smallest, traffic=traffic, iteration=iteration,
+      predicted=predict(setting, gamma, alpha), program=program.text if program else '',
+      warnings=tuple(_warnings(setting, refusal, smallest, iteration, traffic)))
+
+
+def _placed(setting: Setting, mesh) -> Setting:
+  """The setting with the sharding of each parameter."""
+  drafter = setting.drafter
+  if setting.draft is not None:
+    drafter = drafter.replace(draft=partition.with_shardings(
+        setting.draft, mesh, replicated=not setting.split_draft))
+  return dataclasses.replace(
+      setting, target=partition.with_shardings(setting.target, mesh), drafter=drafter)
+
+
+def _cache_leaves(placed: Setting, gamma: int, mesh):
+  models = [placed.target] + ([placed.draft] if placed.draft is not None else [])
+  shapes_of = functools.partial(
+      compile_lib.cache_shapes, batch=placed.batch, input_length=placed.input_length,
+      cache_length=placed.cache_length(gamma), mesh=mesh)
+  return [x for model in models for pair in shapes_of(model)['self'] + shapes_of(model)['cross']
+          for x in pair.values()]
+
+
+def _bytes(setting: Setting, placed: Setting, gamma: int, mesh) -> tuple[int, int]:
+  """Weights and caches of one device."""
+  weights = partition.device_bytes(placed.target.params)
+  if placed.draft is not None:
+    weights += partition.device_bytes(placed.draft.params)
+  return weights, partition.device_bytes(_cache_leaves(placed, gamma, mesh))
+
+
+def _traffic(setting: Setting, placed: Setting, gamma: int, mesh, passes: bool) -> dict[str, PassTraffic]:
+  parts = {'target_step': (placed.target, 1, setting.target_pass(1, gamma))}
+  if gamma:
+    parts['verify_pass'] = (placed.target, gamma + 1, setting.target_pass(gamma + 1, gamma))
+  if setting.draft is not None:
+    parts['draft_step'] = (placed.draft, 1, setting.draft_pass(gamma))
+  found = {}
+  for name, (model, tokens, work) in parts.items():
+    counts = {}
+    if passes:
+      try:
+        program = compile_lib.pass_program(
+            model, tokens, setting.batch, setting.input_length, setting.cache_length(gamma), mesh)
+        counts = dict(counted_bytes=program.bytes_accessed, counted_flops=program.flops,
+                      audit=audit(program.text))
+      except compile_lib.DoesNotFit:
+        pass
+    found[name] = PassTraffic(tokens=tokens, work=work, **counts,
+                              seconds=setting.seconds(work, of_draft=name == 'draft_step'))
+  return found
+
+
+def _smallest(setting: Setting, gamma: int) -> str | None:
+  """The smallest slice whose devices hold weights and caches and a twentieth beside, by size."""
+  chip = setting.chip
+  for topology in chip.slices:
+    devices = num_devices(chip, topology)
+    target = shapes.num_bytes(setting.target.params) / devices
+    draft = shapes.num_bytes(setting.draft.params) if setting.draft is not None else 0
+    caches = setting.target_pass(1, gamma).caches / devices
+    if setting.draft is not None:
+      caches += setting.draft_pass(gamma).caches
+    if 1.05 * (target + draft + caches) <= chip.usable:
+      return topology
+  return None
+
+
+def _warnings(setting: Setting, refusal, smallest, iteration, traffic):
+  if refusal:
+    yield f'The compiler refuses the program: {refusal[:200]}'
+    yield (f'The smallest slice of {setting.chip.name} whose devices hold it is {smallest}.' if smallest
+           else f'No slice of {setting.chip.name} known here holds it.')
+  audits = [('decode program', iteration)] + [(name, t.audit) for name, t in traffic.items()]
+  for name, found in audits:
+    if found is None:
+      continue
+    if found.rewritten:
+      yield (f'{name}: {len(found.rewritten)} weights are copied, transposed or converted, first '
+             f'{found.rewritten[0]}')
+    if found.copied_caches:
+      yield f'{name}: {len(found.copied_caches)} whole caches are copied, first {found.copied_caches[0][:80]}'
+    twice = [path for path, reads in found.reads.items()
+             if reads > 1.01 and not (path.startswith('draft/') and name == 'decode program')]
+    if twice:
+      yield f'{name}: {len(twice)} weights are read more than once, first {twice[0]}'
+  if setting.devices > 1 and iteration:
+    yield f'{iteration.collectives} collectives an iteration between {setting.devices} devices.'

@@ -1,0 +1,121 @@
+"""Predicted speed: thm 3.8 with the c and the verify cost that the traffic gives."""
+
+import dataclasses
+
+from specdec_jax.analysis import theory
+from specdec_jax.tpu.chips import Chip, get_chip, num_devices
+from specdec_jax.tpu.traffic import Assumptions, Pass, decoder_pass
+
+_MOST_GAMMA = 32
+_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Setting:
+  """Where and how a pair decodes.
+
+  Attributes:
+    target: a `Model` of shapes.
+    drafter: a drafter of shapes, or None.
+    chip, topology: such as 'v4' and '1x1x1'.
+    batch, input_length, max_decode_len: shapes.
+    assumptions: see `traffic`.
+    split_draft: the draft is split over the devices like the target; else each holds it whole.
+  """
+
+  target: object
+  drafter: object
+  chip: Chip
+  topology: str
+  batch: int
+  input_length: int
+  max_decode_len: int
+  assumptions: Assumptions = Assumptions()
+  split_draft: bool = False
+
+  @property
+  def devices(self) -> int:
+    return num_devices(self.chip, self.topology)
+
+  @property
+  def draft(self):
+    return getattr(self.drafter, 'draft', None)
+
+  def cache_length(self, gamma: int) -> int:
+    return 1 + self.max_decode_len + gamma + 1
+
+  def target_pass(self, tokens: int, gamma: int) -> Pass:
+    return decoder_pass(self.target, tokens, self.batch, self.input_length, self.cache_length(gamma))
+
+  def draft_pass(self, gamma: int) -> Pass | None:
+    if self.draft is None:
+      return None
+    return decoder_pass(self.draft, 1, self.batch, self.input_length, self.cache_length(gamma))
+
+  def seconds(self, work: Pass, of_draft: bool = False) -> float:
+    whole = of_draft and not self.split_draft
+    return work.seconds(self.chip, self.assumptions, 1 if whole else self.devices)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Predicted:
+  """Times of the parts of an iteration and what follows from them; seconds.
+
+  Attributes:
+    gamma, alpha: as given; alpha None leaves what depends on it None.
+    target_step, verify_pass, draft_step: one pass of each.
+    speed_up: thm 3.8 with c and the verify cost.
+    best_gamma: the gamma with the largest speed-up, 0 where no draft helps.
+    tokens_per_second, tokens_per_second_alone: of the whole batch, encoder aside.
+    pays_less_from_batch: the smallest batch at which the speed-up is less than nine tenths of
+      that of batch 1; None where none up to 1024 is.
+  """
+
+  gamma: int
+  alpha: float | None
+  target_step: float
+  verify_pass: float
+  draft_step: float
+  speed_up: float | None = None
+  best_gamma: int | None = None
+  tokens_per_second: float | None = None
+  tokens_per_second_alone: float
+  pays_less_from_batch: int | None = None
+
+  @property
+  def c(self) -> float:
+    """Draft step over target step [§3.3]."""
+    return self.draft_step / self.target_step
+
+  @property
+  def verify_cost(self) -> float:
+    """(gamma + 1)-token pass over one-token pass; the paper takes it to be 1."""
+    return self.verify_pass / self.target_step
+
+
+def predict(setting: Setting, gamma: int, alpha: float | None = None) -> Predicted:
+  """From sizes alone: no compiler, no device."""
+  at = _times(setting, gamma, alpha)
+  if alpha is None or not gamma:
+    return at
+  speeds = {g: _times(setting, g, alpha).speed_up for g in range(1, _MOST_GAMMA + 1)}
+  best = max(speeds, key=speeds.get)
+  of_batch = {b: _times(dataclasses.replace(setting, batch=b), gamma, alpha).speed_up for b in _BATCHES}
+  less = [b for b, s in of_batch.items() if s < 0.9 * of_batch[1]]
+  return dataclasses.replace(at, best_gamma=best if speeds[best] > 1 else 0,
+                             pays_less_from_batch=min(less, default=None))
+
+
+def _times(setting, gamma, alpha) -> Predicted:
+  step = setting.seconds(setting.target_pass(1, gamma))
+  verify = setting.seconds(setting.target_pass(gamma + 1, gamma))
+  draft = setting.draft_pass(gamma)
+  drafting = 0.0 if draft is None else setting.seconds(draft, of_draft=True)
+  alone = setting.batch / step
+  speed_up = None
+  if alpha is not None and gamma:
+    speed_up = theory.walltime_improvement(alpha, gamma, drafting / step, verify / step)
+  return Predicted(
+      gamma=gamma, alpha=alpha, target_step=step, verify_pass=verify, draft_step=drafting,
+      speed_up=speed_up, tokens_per_second_alone=alone,
+      tokens_per_second=None if speed_up is None else alone * speed_up)

@@ -1,0 +1,71 @@
+"""Models as shapes: everything the compiler needs of them, and nothing of it allocated."""
+
+import ast
+import dataclasses
+import os
+import pathlib
+import re
+
+from flax import traverse_util
+import jax
+import jax.numpy as jnp
+
+from specdec_jax import paths
+from specdec_jax.checkpoints.directory import read_config
+from specdec_jax.checkpoints.parameters import is_matrix, parameter_shapes
+from specdec_jax.drafters.model import ModelDrafter
+from specdec_jax.model import Model
+from specdec_jax.models.config import T5Config
+
+
+def abstract_model(model, dtype: str = 'bfloat16') -> Model:
+  """A `Model` whose weights are jax.ShapeDtypeStructs.
+
+  Args:
+    model: a name such as 't5_1_1_xxl' (a file of gin/models), a model directory
+      ('embedded:ende/target' is a shipped one), a `T5Config`, or a `Model`.
+    dtype: of kernels and embedding; norm scales and relative biases are float32.
+  """
+  if isinstance(model, Model):
+    config, vocabulary = model.config, model.vocabulary
+  else:
+    config, vocabulary = model if isinstance(model, T5Config) else _config(model), None
+  config = dataclasses.replace(config, dtype=dtype)
+  params = {name: jax.ShapeDtypeStruct(shape, jnp.dtype(dtype if is_matrix(name, shape) else 'float32'))
+            for name, shape in parameter_shapes(config).items()}
+  return Model(traverse_util.unflatten_dict(params, sep='/'), config, vocabulary)
+
+
+def abstract_drafter(drafter, dtype: str = 'bfloat16'):
+  """A drafter of shapes: of a model as in `abstract_model`, or any drafter there is; None stays None."""
+  if drafter is None:
+    return None
+  if not hasattr(drafter, 'propose'):
+    return ModelDrafter(abstract_model(drafter, dtype))
+  if isinstance(drafter, ModelDrafter):
+    return ModelDrafter(abstract_model(drafter.draft, dtype))
+  return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), drafter)
+
+
+def num_bytes(tree) -> int:
+  """Bytes of a pytree of arrays or shapes."""
+  return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
+
+
+def _config(name: str | os.PathLike) -> T5Config:
+  name = os.fspath(name)
+  if re.fullmatch(r'\w+', name):
+    for root in paths.gin_search_paths():
+      file = root / 'gin' / 'models' / f'{name}.gin'
+      if file.exists():
+        return T5Config(**_fields(file))
+  elif name.startswith(paths.EMBEDDED_PREFIX) or os.path.isdir(name) or '://' in name:
+    return read_config(paths.resolve(name))[0]
+  known = sorted({f.stem for root in paths.gin_search_paths() for f in (root / 'gin/models').glob('*.gin')})
+  raise ValueError(f"There is no model '{name}': give a model directory or one of {', '.join(known)}.")
+
+
+def _fields(file: pathlib.Path) -> dict:
+  """What a file of gin/models sets of T5Config. gin itself would forget the running configuration."""
+  found = re.findall(r'^(?:  |T5Config\.)(\w+) = (.+)$', file.read_text(encoding='utf-8'), re.MULTILINE)
+  return {name: ast.literal_eval(value) for name, value in found}

@@ -1,0 +1,146 @@
+"""Plans as markdown, as JSON and as a picture."""
+
+from collections.abc import Iterable, Sequence
+import dataclasses
+import itertools
+
+from specdec_jax.analysis import paper
+from specdec_jax.analysis.tables import markdown as table
+from specdec_jax.analysis.tables import number
+from specdec_jax.tpu import shapes
+from specdec_jax.tpu.chips import get_chip
+from specdec_jax.tpu.plan import Plan
+from specdec_jax.tpu.predict import Setting, predict
+
+PAPER_DRAFTS = {'T5-small': 't5_1_1_small', 'T5-base': 't5_1_1_base', 'T5-large': 't5_1_1_large'}
+ASSUMPTIONS = (
+    'Time is a model, not a measurement: a pass reads each weight of the decoder that it needs and '
+    'the whole of its caches once; it takes the longer of bytes / bandwidth and operations / peak, '
+    'and {:.0f} microseconds a decoder layer beside. Encoder, sampling, the acceptance rule and the '
+    'rows of a batch that wait for others are left out.')
+
+
+def to_json(plan: Plan) -> dict:
+  """Everything but the program, JSON-ready; bytes and seconds."""
+  setting, p = plan.setting, plan.predicted
+  part = lambda t: {'tokens': t.tokens, 'weight_bytes': t.work.weights, 'cache_bytes': t.work.caches,
+                    'flops': t.work.flops, 'layers': t.work.layers, 'seconds': t.seconds,
+                    'counted_bytes': t.counted_bytes, 'counted_flops': t.counted_flops,
+                    'rewritten': t.audit and list(t.audit.rewritten)}
+  return {
+      'chip': setting.chip.name, 'topology': setting.topology, 'devices': setting.devices,
+      'batch': setting.batch, 'input_length': setting.input_length,
+      'max_decode_len': setting.max_decode_len, 'gamma': plan.gamma,
+      'sampling': dataclasses.asdict(plan.sampling), 'target': dataclasses.asdict(setting.target.config),
+      'draft': setting.draft and dataclasses.asdict(setting.draft.config),
+      'assumptions': dataclasses.asdict(setting.assumptions),
+      'memory': dataclasses.asdict(plan.memory), 'fits': plan.fits, 'smallest_slice': plan.smallest_slice,
+      'traffic': {name: part(t) for name, t in plan.traffic.items()},
+      'weight_reads_an_iteration': plan.iteration and plan.iteration.reads,
+      'collectives_an_iteration': plan.iteration and plan.iteration.collectives,
+      'predicted': {**dataclasses.asdict(p), 'c': p.c, 'verify_cost': p.verify_cost},
+      'warnings': list(plan.warnings)}
+
+
+def markdown(plan: Plan) -> str:
+  """A plan for people."""
+  setting, memory, p = plan.setting, plan.memory, plan.predicted
+  gb = lambda b: None if b is None else f'{b / 1e9:.3f} GB'
+  ms = lambda s: f'{1e3 * s:.3f} ms'
+  fits = 'fits' if plan.fits else f'does not fit (smallest slice: {plan.smallest_slice or "none known"})'
+  head = (f'{describe(setting.target)} with {describe(setting.draft) if setting.draft else "no draft model"} on '
+          f'{setting.chip.name} {setting.topology}: {fits}. gamma {plan.gamma}, batch {setting.batch}, '
+          f'input {setting.input_length}, output {setting.max_decode_len}, {setting.target.config.dtype}.\n')
+  held = table(['memory of one device', ''], [
+      ['weights', gb(memory.weights)], ['caches', gb(memory.caches)],
+      ['temporaries', gb(memory.temporaries)], ['peak', gb(memory.peak)],
+      ['the compiler allows', gb(memory.capacity)]])
+  rows = [[name.replace('_', ' '), t.tokens, gb(t.work.weights), gb(t.work.caches),
+           f'{t.work.flops / 1e9:.1f} G', ms(t.seconds), gb(t.counted_bytes)]
+          for name, t in plan.traffic.items()]
+  passes = table(['one pass', 'tokens', 'weights', 'caches', 'operations', 'time',
+                  "compiler's count of bytes"], rows)
+  lines = [['c (draft step / target step)', number(p.c, 3)],
+           [f'verify cost ({plan.gamma + 1} tokens / 1)', number(p.verify_cost)],
+           ['alpha, given', number(p.alpha)],
+           ['speed-up by thm 3.8 with the verify cost', number(p.speed_up, suffix='X')],
+           ['best gamma', p.best_gamma],
+           ['tokens/s, target alone', number(p.tokens_per_second_alone, 0)],
+           ['tokens/s, speculative', number(p.tokens_per_second, 0)],
+           ['speculation pays less from batch', p.pays_less_from_batch]]
+  predicted = table(['predicted', ''], lines)
+  said = [f'- {w}' for w in plan.warnings] or ['- No weight is copied, transposed or read twice.'] * plan.fits
+  assumed = ASSUMPTIONS.format(1e6 * setting.assumptions.layer_seconds)
+  return '\n'.join([head, held, passes, predicted, *said, '', assumed, ''])
+
+
+def describe(model) -> str:
+  """'T5 (24 + 24 layers of width 4096)'."""
+  cfg = model.config
+  return f'T5 ({cfg.num_encoder_layers} + {cfg.num_decoder_layers} layers of width {cfg.emb_dim})'
+
+
+def beside_the_paper(chip: str = 'v4', topology: str = '1x1x1', **setting) -> list[dict]:
+  """Each row of Table 2: the planner's c and speed-up beside the paper's. Sizes alone are needed."""
+  rows = []
+  for e in paper.TABLE_2:
+    at = _setting('t5_1_1_xxl', PAPER_DRAFTS[e.draft], chip, topology, **setting)
+    p = predict(at, e.gamma, e.alpha)
+    rows.append({'task': e.task, 'draft': e.draft, 'temperature': e.temperature, 'gamma': e.gamma,
+                 'alpha': e.alpha, 'c': p.c, 'paper_c': paper.C[e.draft], 'speed_up': p.speed_up,
+                 'paper_predicted': e.predicted, 'paper_speed_up': e.speed_up, 'best_gamma': p.best_gamma})
+  return rows
+
+
+def paper_markdown(rows: Iterable[dict]) -> str:
+  return table(
+      ['task', 'draft', 'temp.', 'gamma', 'alpha', 'c', "paper's c", 'speed-up', "paper's thm 3.8",
+       'paper, measured', 'best gamma'],
+      [[r['task'], r['draft'], r['temperature'], r['gamma'], number(r['alpha']), number(r['c'], 3),
+        number(r['paper_c']), number(r['speed_up'], 2, 'X'), number(r['paper_predicted'], 1, 'X'),
+        number(r['paper_speed_up'], 1, 'X'), r['best_gamma']] for r in rows], 'll' + 'r' * 9)
+
+
+def grid(target, draft, alpha: float, gammas: Sequence[int], batches: Sequence[int],
+         chips: Sequence[str], **setting) -> list[dict]:
+  """Predictions over gammas, batches and chips (each at its smallest slice), from sizes alone."""
+  rows = []
+  for chip, batch, gamma in itertools.product(chips, batches, gammas):
+    p = predict(_setting(target, draft, chip, get_chip(chip).slices[0], batch=batch, **setting), gamma, alpha)
+    rows.append({'chip': chip, 'batch': batch, 'gamma': gamma, 'c': p.c, 'verify_cost': p.verify_cost,
+                 'speed_up': p.speed_up, 'tokens_per_second': p.tokens_per_second,
+                 'tokens_per_second_alone': p.tokens_per_second_alone})
+  return rows
+
+
+def grid_markdown(rows: Sequence[dict]) -> str:
+  """Speed-ups: a row a chip and batch, a column a gamma."""
+  gammas = sorted({r['gamma'] for r in rows})
+  keys = list(dict.fromkeys((r['chip'], r['batch']) for r in rows))
+  cells = {(r['chip'], r['batch'], r['gamma']): r for r in rows}
+  return table(['chip', 'batch', 'tokens/s alone', *(f'gamma {g}' for g in gammas)],
+               [[c, b, number(cells[c, b, gammas[0]]['tokens_per_second_alone'], 0),
+                 *(number(cells[c, b, g]['speed_up'], 2, 'X') for g in gammas)] for c, b in keys])
+
+
+def plot(rows: Sequence[dict], path: str) -> None:
+  """Speed-up over the batch, a panel a chip and a line a gamma."""
+  from matplotlib.figure import Figure
+  chips = list(dict.fromkeys(r['chip'] for r in rows))
+  figure = Figure(figsize=(3 * len(chips) + 1, 3), layout='constrained')
+  for axes, chip in zip(figure.subplots(1, len(chips), sharey=True, squeeze=False)[0], chips):
+    for gamma in sorted({r['gamma'] for r in rows}):
+      points = [(r['batch'], r['speed_up']) for r in rows if (r['chip'], r['gamma']) == (chip, gamma)]
+      axes.plot(*zip(*points), marker='.', label=f'gamma {gamma}')
+    axes.axhline(1, color='grey', linewidth=0.8)
+    axes.set(title=chip, xscale='log', xlabel='batch')
+  figure.axes[0].set_ylabel('predicted speed-up')
+  figure.axes[0].legend()
+  figure.savefig(path, dpi=150)
+
+
+def _setting(target, draft, chip, topology, batch=1, input_length=128, max_decode_len=128,
+             dtype='bfloat16', **more) -> Setting:
+  return Setting(target=shapes.abstract_model(target, dtype), drafter=shapes.abstract_drafter(draft, dtype),
+                 chip=get_chip(chip), topology=topology, batch=batch, input_length=input_length,
+                 max_decode_len=max_decode_len, **more)
