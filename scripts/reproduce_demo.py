@@ -41,7 +41,8 @@ def measured_tables(directory: pathlib.Path, settings) -> dict[str, str]:
   device = runs['table2']['device']
   where = (f"Target: {runs['table2']['target']}. Drafter: {runs['table2']['drafter']}. "
            f"On {device['count']} x {device['kind']}.\n")
-  return {'pair': where, **{name: tables.markdown(*table) for name, table in made.items()}}
+  return {'pair': where, **{name: tables.markdown(*paper_tables.filled(*table))
+                            for name, table in made.items()}}
 
 
 def replace(page: str, parts: dict[str, str]) -> str:

@@ -98,3 +98,9 @@ def lenient_speed_ups(report: dict):
            e['outputs']['relation'], *(number(e['quality'][m]['speculative'], 1) for m in metrics)]
           for e in report['experiments']]
   return header, rows
+
+
+def filled(header, rows):
+  """A table without the columns that have no figure at all."""
+  kept = [i for i in range(len(header)) if any(row[i] is not None for row in rows)]
+  return [header[i] for i in kept], [[row[i] for i in kept] for row in rows]

@@ -54,3 +54,10 @@ def test_speed_ups_over_lenience_tell_what_the_texts_score():
   exact, inexact = cells(paper_tables.lenient_speed_ups({'experiments': [EXPERIMENT, lenient]}))
   assert exact['lenience'] == '1' and exact['bleu'] == '30.0'
   assert inexact['outputs'] == 'inexact (lenience 0.3)' and inexact['bleu'] == '28.0'
+
+
+def test_columns_without_a_figure_can_be_left_out():
+  bare = paper_tables.table_2([paper_tables.Measured('embedded EnDe', 'draft', EXPERIMENT)])
+  row, = cells(paper_tables.filled(*bare))
+  assert row['over our one-token decoder'] == '2.99X'
+  assert not {'over T5X', 'alpha, paper', 'speed-up, paper'} & set(row)
