@@ -43,6 +43,10 @@ def run():
       Sampling(temperature=_TEMPERATURE.value), _ALPHA.value, _DTYPE.value,
       Assumptions(layer_seconds=1e-6 * _LAYER_MICROSECONDS.value), passes=_PASSES.value)
   print(tables.markdown(found))
+  if _TARGET.value == 't5_1_1_xxl' and _DRAFT.value in tables.PAPER_DRAFTS.values():
+    print(tables.paper_markdown(tables.beside_the_paper(
+        _CHIP.value, found.setting.topology, batch=_BATCH.value, input_length=_INPUT_LENGTH.value,
+        max_decode_len=_MAX_DECODE_LEN.value, assumptions=found.setting.assumptions)))
   if _PROGRAM.value:
     with open(_PROGRAM.value, 'w', encoding='utf-8') as f:
       f.write(found.program)

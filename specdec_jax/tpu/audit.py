@@ -19,15 +19,22 @@ class Audit:
 
   Attributes:
     reads: bytes of each weight read from HBM, over its size; {'target/decoder/...': 1.0}.
+    sizes: bytes of each of those weights, on one device.
     rewritten: weights that the program copies, transposes or converts, anywhere in it.
     copied_caches: whole caches copied within HBM in the loop.
     collectives: how many an iteration.
   """
 
   reads: dict[str, float]
+  sizes: dict[str, int]
   rewritten: tuple[str, ...]
   copied_caches: tuple[str, ...]
   collectives: int
+
+  def bytes_read(self, owner: str) -> float:
+    """Of all weights of 'target', 'draft' or, in a pass alone, 'model'."""
+    return sum(times * self.sizes[path] for path, times in self.reads.items()
+               if path.startswith(owner + '/'))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +57,7 @@ def audit(text: str, cache_dims=(), inner_trips: int = 1) -> Audit:
   walk.computation(module.entry, [], 1, False)
   loop = walk.loops[-1] if walk.loops else None
   reads, collectives = (walk.reads, walk.collectives) if loop is None else loop
-  return Audit(reads=dict(reads), rewritten=tuple(walk.rewritten),
+  return Audit(reads=dict(reads), sizes=walk.sizes, rewritten=tuple(walk.rewritten),
                copied_caches=tuple(walk.copied_caches), collectives=collectives)
 
 
@@ -59,7 +66,7 @@ class _Walk:
 
   def __init__(self, module, cache_dims, inner_trips):
     self.module, self.cache_dims, self.inner_trips = module, cache_dims, inner_trips
-    self.reads, self.collectives = collections.Counter(), 0
+    self.reads, self.sizes, self.collectives = collections.Counter(), {}, 0
     self.rewritten, self.copied_caches, self.loops = [], [], []
 
   def computation(self, name, arguments, times, in_loop):
@@ -130,6 +137,7 @@ class _Walk:
     self._read(weight, 0 if lookup else weight.array.bytes, times)
 
   def _read(self, weight, size, times):
+    self.sizes[weight.path] = weight.array.bytes
     self.reads[weight.path] += times * size / weight.array.bytes
 
   def _only_looked_up(self, name, position) -> bool:

@@ -2,8 +2,6 @@
 
 import dataclasses
 import functools
-import math
-import re
 
 import jax
 import jax.numpy as jnp

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import math
 from typing import Any
 
 from specdec_jax.decoding import Settings
@@ -12,7 +11,7 @@ from specdec_jax.tpu import compile as compile_lib
 from specdec_jax.tpu import shapes
 from specdec_jax.tpu import topology as topology_lib
 from specdec_jax.tpu.audit import Audit, audit
-from specdec_jax.tpu.chips import Chip, extent, get_chip, num_devices
+from specdec_jax.tpu.chips import get_chip, num_devices
 from specdec_jax.tpu.predict import Predicted, Setting, predict
 from specdec_jax.tpu.traffic import Assumptions, Pass
 

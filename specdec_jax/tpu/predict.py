@@ -3,7 +3,7 @@
 import dataclasses
 
 from specdec_jax.analysis import theory
-from specdec_jax.tpu.chips import Chip, get_chip, num_devices
+from specdec_jax.tpu.chips import Chip, num_devices
 from specdec_jax.tpu.traffic import Assumptions, Pass, decoder_pass
 
 _MOST_GAMMA = 32

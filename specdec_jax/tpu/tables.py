@@ -37,6 +37,8 @@ def to_json(plan: Plan) -> dict:
       'memory': dataclasses.asdict(plan.memory), 'fits': plan.fits, 'smallest_slice': plan.smallest_slice,
       'traffic': {name: part(t) for name, t in plan.traffic.items()},
       'weight_reads_an_iteration': plan.iteration and plan.iteration.reads,
+      'weight_bytes_an_iteration': plan.iteration and {
+          owner: plan.iteration.bytes_read(owner) for owner in ('target', 'draft')},
       'collectives_an_iteration': plan.iteration and plan.iteration.collectives,
       'predicted': {**dataclasses.asdict(p), 'c': p.c, 'verify_cost': p.verify_cost},
       'warnings': list(plan.warnings)}
@@ -48,9 +50,10 @@ def markdown(plan: Plan) -> str:
   gb = lambda b: None if b is None else f'{b / 1e9:.3f} GB'
   ms = lambda s: f'{1e3 * s:.3f} ms'
   fits = 'fits' if plan.fits else f'does not fit (smallest slice: {plan.smallest_slice or "none known"})'
-  head = (f'{describe(setting.target)} with {describe(setting.draft) if setting.draft else "no draft model"} on '
-          f'{setting.chip.name} {setting.topology}: {fits}. gamma {plan.gamma}, batch {setting.batch}, '
-          f'input {setting.input_length}, output {setting.max_decode_len}, {setting.target.config.dtype}.\n')
+  draft = describe(setting.draft) if setting.draft else 'no draft model'
+  head = (f'{describe(setting.target)} with {draft} on {setting.chip.name} {setting.topology}: {fits}. '
+          f'gamma {plan.gamma}, batch {setting.batch}, input {setting.input_length}, '
+          f'output {setting.max_decode_len}, {setting.target.config.dtype}.\n')
   held = table(['memory of one device', ''], [
       ['weights', gb(memory.weights)], ['caches', gb(memory.caches)],
       ['temporaries', gb(memory.temporaries)], ['peak', gb(memory.peak)],
@@ -69,9 +72,13 @@ def markdown(plan: Plan) -> str:
            ['tokens/s, speculative', number(p.tokens_per_second, 0)],
            ['speculation pays less from batch', p.pays_less_from_batch]]
   predicted = table(['predicted', ''], lines)
+  read = [] if plan.iteration is None else [
+      f'An iteration of the decode program reads {gb(plan.iteration.bytes_read("target"))} of the '
+      f"target's weights on each device and {gb(plan.iteration.bytes_read('draft'))} of the draft's "
+      '(what the compiler keeps on the chip over the draft steps counts once), by its text.\n']
   said = [f'- {w}' for w in plan.warnings] or ['- No weight is copied, transposed or read twice.'] * plan.fits
   assumed = ASSUMPTIONS.format(1e6 * setting.assumptions.layer_seconds)
-  return '\n'.join([head, held, passes, predicted, *said, '', assumed, ''])
+  return '\n'.join([head, held, passes, *read, predicted, *said, '', assumed, ''])
 
 
 def describe(model) -> str:

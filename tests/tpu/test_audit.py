@@ -76,6 +76,7 @@ def test_each_weight_is_read_once():
   found = audit(program(body=[product('y', 'a'), product('z', 'b')]))
   assert found.reads == {'target/a/kernel': 1.0, 'target/b/kernel': 1.0}
   assert found.rewritten == () and found.copied_caches == () and found.collectives == 0
+  assert found.bytes_read('target') == 2 * 8 * 16 * 2 and found.bytes_read('draft') == 0
 
 
 def test_a_second_read_counts():

@@ -35,7 +35,8 @@ def test_tied_logits_read_the_embedding():
   assert tied.weights == untied.weights
 
 
-@pytest.mark.parametrize('draft, c', [('t5_1_1_small', 0.019), ('t5_1_1_base', 0.041), ('t5_1_1_large', 0.107)])
+@pytest.mark.parametrize('draft, c', [
+    ('t5_1_1_small', 0.019), ('t5_1_1_base', 0.041), ('t5_1_1_large', 0.107)])
 def test_c_is_the_paper_s(draft, c):
   assert predict(setting(draft), 7).c == pytest.approx(c, abs=0.001)
 

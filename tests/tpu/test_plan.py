@@ -1,0 +1,113 @@
+"""What the TPU compiler makes of the decode program; needs libtpu, no TPU."""
+
+import json
+
+import pytest
+
+from specdec_jax import tpu
+from specdec_jax.models import t5
+from specdec_jax.models.config import T5Config
+from specdec_jax.parallel import partition
+from specdec_jax.sampling import Sampling
+from specdec_jax.tpu import compile as compile_lib
+from specdec_jax.tpu import shapes
+from specdec_jax.tpu import tables
+from specdec_jax.tpu import topology as topology_lib
+from specdec_jax.tpu.audit import audit
+from specdec_jax.tpu.chips import get_chip
+
+pytestmark = pytest.mark.skipif(
+    not topology_lib.has_compiler(),
+    reason='the TPU compiler is in the package libtpu (Linux on x86-64), which is not installed')
+
+
+def config(layers=1, heads=8, **changes):
+  """Wide enough that the compiler treats the projections as it does those of real models."""
+  return T5Config(**{'vocab_size': 1024, 'emb_dim': 64 * heads, 'num_heads': heads, 'mlp_dim': 1024,
+                     'num_encoder_layers': 1, 'num_decoder_layers': layers, **changes})
+
+
+@pytest.fixture(scope='session')
+def paper_pair():
+  """T5-XXL with T5-small on one v4 chip, gamma 7: the whole program and each pass alone."""
+  return tpu.plan(alpha=0.75)
+
+
+def test_the_paper_s_pair_fits_one_v4(paper_pair):
+  memory = paper_pair.memory
+  assert paper_pair.fits and paper_pair.smallest_slice == '1x1x1' and paper_pair.warnings == ()
+  assert memory.weights == pytest.approx(22.43e9, rel=1e-3)
+  assert memory.temporaries + memory.caches <= 0.3e9
+  assert memory.weights + memory.caches < memory.peak < memory.capacity < 32 * 2 ** 30
+
+
+def test_an_iteration_reads_each_weight_once(paper_pair):
+  reads = paper_pair.iteration.reads
+  target = {path: times for path, times in reads.items() if path.startswith('target/')}
+  assert len(target) == 24 * 9 + 2
+  assert target.pop('target/token_embedder/embedding') == 0
+  assert set(target.values()) == {1.0}
+  assert paper_pair.iteration.rewritten == () and paper_pair.iteration.copied_caches == ()
+
+
+def test_a_verify_pass_costs_what_a_step_costs(paper_pair):
+  step, verify = paper_pair.traffic['target_step'], paper_pair.traffic['verify_pass']
+  assert verify.counted_bytes <= 1.2 * step.counted_bytes
+  assert verify.counted_bytes <= 1.3 * 23.1e9  # what one token took before lone rows were doubled
+  for found in (step, verify):
+    assert found.audit.rewritten == ()
+    assert set(found.audit.reads.values()) == {0.0, 1.0}
+
+
+def test_the_analytic_bytes_are_those_of_the_compiled_text(paper_pair):
+  """Norms and biases aside, which the text's audit leaves out."""
+  verify = paper_pair.traffic['verify_pass']
+  assert verify.audit.bytes_read('model') == pytest.approx(verify.work.weights, rel=1e-3)
+  assert paper_pair.iteration.bytes_read('target') == pytest.approx(verify.work.weights, rel=1e-3)
+  draft = paper_pair.traffic['draft_step'].work.weights
+  assert draft < paper_pair.iteration.bytes_read('draft') < 1.01 * 7 * draft
+
+
+def test_report(paper_pair):
+  text = tables.markdown(paper_pair)
+  assert 'fits' in text and 'No weight is copied' in text and '15 microseconds' in text
+  assert json.loads(json.dumps(tables.to_json(paper_pair)))['predicted']['best_gamma'] == 9
+
+
+def test_rows_write_their_caches_in_place():
+  found = tpu.plan(config(), config(), batch=4, gamma=3, input_length=32, max_decode_len=32,
+                   sampling=Sampling(temperature=1.0), passes=False)
+  assert found.fits and found.warnings == ()
+  assert found.program.startswith('HloModule jit_decode_loop')
+
+
+@pytest.mark.parametrize('chip, topology', [('v6e', '2x2')])
+def test_a_slice_shares_the_target(chip, topology):
+  one_chip = shapes.num_bytes(shapes.abstract_model(config()).params)
+  found = tpu.plan(config(), None, chip, topology, input_length=32, max_decode_len=32, passes=False)
+  assert found.setting.devices == 4 and found.fits
+  assert one_chip / 4 < found.memory.weights < one_chip / 3
+  assert 0 < found.iteration.collectives < 12
+  assert 'collectives an iteration' in found.warnings[0]
+
+
+def test_what_does_not_fit_names_a_slice():
+  found = tpu.plan(config(vocab_size=5_000_000, emb_dim=1024, heads=16), None, 'v5e', '1x1',
+                   input_length=32, max_decode_len=32, passes=False)
+  assert not found.fits and found.smallest_slice == '2x2' and found.program == ''
+  assert 'refuses the program' in found.warnings[0]
+
+
+def test_a_turned_kernel_would_be_found(monkeypatch):
+  """Without the barrier behind the projections the compiler turns their kernels."""
+  monkeypatch.setattr(t5.lax, 'optimization_barrier', lambda x: x)
+  mesh = partition.make_mesh(topology_lib.describe(get_chip('v4'), '1x1x1'))
+  model = partition.with_shardings(shapes.abstract_model(config(heads=64)), mesh)
+  program = compile_lib.pass_program(model, 8, 1, 128, 137, mesh)
+  assert any('query' in line for line in audit(program.text).rewritten)
+
+
+def test_without_the_compiler_one_line_says_what_to_install(monkeypatch):
+  monkeypatch.setattr(topology_lib, 'has_compiler', lambda: False)
+  with pytest.raises(ImportError, match='pip install libtpu'):
+    tpu.plan(config(), None)
