@@ -80,7 +80,7 @@ setuptools.setup(
         't5x': ['t5x @ git+https://github.com/google-research/t5x'],
         'huggingface': ['torch', 'transformers'],
         'notebooks': ['jupyterlab'],
-        'test': ['hypothesis', 'pytest', 'scipy', 'setuptools>=77', LIBTPU],
+        'test': ['hypothesis', 'pytest', 'pytest-xdist', 'scipy', 'setuptools>=77', LIBTPU],
         'benchmarks': ['torch', 'transformers'],
     },
     entry_points={'console_scripts': ['specdec_jax = specdec_jax.main:run']},

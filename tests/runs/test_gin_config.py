@@ -26,12 +26,6 @@ def registered():
     gin.external_configurable(function, module='tests')
 
 
-@pytest.fixture(autouse=True)
-def clean():
-  yield
-  gin.clear_config()
-
-
 RUN = ["main.output_dir = 'x'", 'main.run = @outer', 'outer.other = 1']
 
 
