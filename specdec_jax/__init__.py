@@ -13,6 +13,7 @@ _HOMES = {
     'Vocabulary': 'specdec_jax.data.vocabulary',
     'load_model': 'specdec_jax.checkpoints.directory',
     'save_model': 'specdec_jax.checkpoints.directory',
+    'Mesh': 'specdec_jax.parallel.mesh',
     'Sampling': 'specdec_jax.sampling',
     'Status': 'specdec_jax.results',
     'Drafter': 'specdec_jax.drafters.interface',

@@ -19,6 +19,7 @@ from jax import lax
 import numpy as np
 
 from specdec_jax.laws import Law
+from specdec_jax.parallel.mesh import place_rows
 from specdec_jax.results import Result, Stats, Status, Trace
 from specdec_jax.sampling import Sampling
 from specdec_jax.speculative import check_lenience, check_verification, verify, verify_greedy
@@ -109,8 +110,8 @@ def _run(target, drafter, tokens, lengths, seed, ids, settings):
                      f'{ids.dtype} of shape {list(ids.shape)}.')
   if ids.min() < 0 or ids.max() > _MOST_KEYS:
     raise ValueError(f'ids go from {ids.min()} to {ids.max()}; they must be 0 to {_MOST_KEYS}.')
-  result = jax.device_get(
-      decode_loop(target, drafter, tokens, seed, ids.astype(np.uint32), settings, lengths))
+  tokens, ids, lengths = place_rows((target, drafter), tokens, ids.astype(np.uint32), lengths)
+  result = jax.device_get(decode_loop(target, drafter, tokens, seed, ids, settings, lengths))
   most = result.stats.target_calls.max()
   return result.replace(trace=jax.tree.map(lambda x: x[:, :most], result.trace))
 

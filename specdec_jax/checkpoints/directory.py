@@ -17,26 +17,31 @@ from specdec_jax.data.tokenizers_vocabulary import TokenizersVocabulary
 from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.model import Model
 from specdec_jax.models.config import GPT2Config, T5Config
+from specdec_jax.parallel.mesh import Mesh, placement
 
 CONFIG, WEIGHTS = 'config.json', 'weights'
 _ARCHITECTURES = {'t5': T5Config, 'gpt2': GPT2Config}
 _VOCABULARIES = {'t5': ('spiece.model',), 'gpt2': ('tokenizer.json', 'vocab.json')}  # the first is written
 
 
-def load_model(path: str | os.PathLike, dtype: str | None = None) -> Model:
+def load_model(path: str | os.PathLike, dtype: str | None = None, mesh: Mesh | None = None,
+               replicated: bool = False) -> Model:
   """Loads a model directory written by `save_model`, by training or by the importer.
 
   Args:
     path: a local or gs:// directory, or 'embedded:ende/target' for a shipped model.
     dtype: 'float32' or 'bfloat16' for weights and activations instead of the
       configuration's. Norm scales and relative biases are float32 in either.
+    mesh: devices to lay the weights on, split along its 'model' axis as they are read.
+    replicated: on a mesh, all weights on every device; for a small draft.
 
   Returns:
-    The Model, weights on the default device.
+    The Model, weights on the mesh or on the default device.
 
   Raises:
     CheckpointError: no model there, or it is truncated, or does not fit its configuration.
     FileNotFoundError: no shipped model of that name.
+    ValueError: the model does not divide into the mesh.
   """
   directory = absolute(paths.resolve(path))
   config, _ = read_config(directory)
@@ -45,7 +50,8 @@ def load_model(path: str | os.PathLike, dtype: str | None = None) -> Model:
   vocabulary = find_vocabulary(directory, config)
   if vocabulary is not None and not config.num_pieces:
     config = dataclasses.replace(config, num_pieces=vocabulary.size)
-  params = {name: jnp.asarray(value)
+  put = placement(config, mesh, replicated) if mesh else lambda name, value: jnp.asarray(value)
+  params = {name: put(name, value)
             for name, value in storage_lib.read(directory / WEIGHTS, config.dtype)}
   check_parameters({name: value.shape for name, value in params.items()}, config, str(directory))
   return Model(traverse_util.unflatten_dict(params, sep='/'), config, vocabulary)

@@ -17,9 +17,11 @@ RULES = (
     (r'.*/wo/kernel', P('model', None)),  # mlp x embed
     (r'token_embedder/embedding', P('model', None)),  # vocab x embed
     (r'decoder/logits_dense/kernel', P(None, 'model')),  # embed x vocab
-    (r'.*/scale', P()),
+    (r'.*/(query|key|value)/bias', P('model')),  # heads, of GPT-2
+    (r'.*/wi/bias', P('model')),  # mlp
+    (r'.*/(scale|bias)|position_embedder/embedding', P()),
 )
-_OF_HEADS = r'.*/(query|key|value|out|rel_embedding)(/kernel)?'
+_OF_HEADS = r'.*/(query|key|value|out|rel_embedding)(/kernel|/bias)?'
 
 
 def make_mesh(devices, data: int = 1) -> Mesh:

@@ -5,6 +5,7 @@ from jax.sharding import AbstractMesh, PartitionSpec as P
 import pytest
 
 from specdec_jax.checkpoints.parameters import parameter_shapes
+from specdec_jax.models.config import GPT2Config
 from specdec_jax.parallel import partition
 from specdec_jax.tpu.shapes import abstract_model
 
@@ -38,6 +39,19 @@ def test_kernels_follow_t5x_s_axes():
       'decoder/logits_dense/kernel': P(None, 'model'), 'encoder/encoder_norm/scale': P()}.items():
     assert found[path] == expected, path
   assert sum(spec == P() for spec in found.values()) == 24 * 2 + 24 * 3 + 2  # the norms alone
+
+
+def test_gpt2_s_axes():
+  config = GPT2Config(emb_dim=32, num_heads=4, num_layers=1, vocab_size=50257)
+  mesh = AbstractMesh((1, 4), ('data', 'model'))
+  found = {path: partition.spec(path, shape, 4, mesh) for path, shape in parameter_shapes(config).items()}
+  layer = 'decoder/layers_0/'
+  for path, expected in {
+      layer + 'self_attention/query/bias': P('model'), layer + 'self_attention/out/kernel': P('model', None),
+      layer + 'self_attention/out/bias': P(), layer + 'mlp/wi/bias': P('model'), layer + 'mlp/wo/bias': P(),
+      layer + 'pre_mlp_layer_norm/bias': P(), 'position_embedder/embedding': P(),
+      'token_embedder/embedding': P()}.items():  # 50,257 rows do not divide
+    assert found[path] == expected, path
 
 
 def test_heads_are_not_cut():

@@ -1,0 +1,109 @@
+"""A model on several devices: the mesh, its weights laid down shard by shard, and a batch's rows on it."""
+
+from collections.abc import Callable
+import dataclasses
+import math
+
+import jax
+from jax.sharding import NamedSharding, PartitionSpec as P
+import numpy as np
+
+from specdec_jax.checkpoints.parameters import parameter_shapes
+from specdec_jax.parallel import partition
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Mesh:
+  """data x model devices of this process, the first of those that it has.
+
+  Attributes:
+    data: parts that the rows of a batch are split into.
+    model: parts that the weights are split into, along heads, feed-forward units and vocabulary.
+  """
+
+  data: int = 1
+  model: int = 1
+
+  def __post_init__(self):
+    for name in ('data', 'model'):
+      size = getattr(self, name)
+      if size < 1 or size != int(size):
+        raise ValueError(f'Mesh.{name} is {size}; it must be a whole number of at least 1.')
+
+  def devices(self) -> jax.sharding.Mesh:
+    """The jax mesh; ValueError where there are too few devices."""
+    found, needed = jax.local_devices(), self.data * self.model
+    if needed > len(found):
+      raise ValueError(f'Mesh(data={self.data}, model={self.model}) needs {needed} devices, and there '
+                       f'{"is" if len(found) == 1 else "are"} {len(found)} ({found[0].platform}); '
+                       f'data x model may be at most {len(found)}.')
+    return partition.make_mesh(found[:needed], self.data)
+
+
+def placement(config, mesh: Mesh, replicated: bool = False) -> Callable[[str, np.ndarray], jax.Array]:
+  """How a model's parameters come onto the mesh, one by one.
+
+  Args:
+    config: of the model.
+    mesh: where to.
+    replicated: every device holds all of it, whatever its sizes.
+
+  Returns:
+    `put(path, value)`, which sends each device its part of a parameter and no more.
+
+  Raises:
+    ValueError: the model's sizes do not divide into `mesh.model` parts.
+  """
+  devices, expected = mesh.devices(), parameter_shapes(config)
+  if not replicated:
+    _check_divides(config, mesh.model)
+
+  def put(path, value):
+    known = expected.get(path) == value.shape  # what is not will be told by the caller
+    split = known and not replicated
+    spec = partition.spec(path, value.shape, config.num_heads, devices) if split else P()
+    return jax.make_array_from_callback(
+        value.shape, NamedSharding(devices, spec), lambda index: value[index])
+
+  return put
+
+
+def _check_divides(config, parts: int) -> None:
+  sizes = {'num_heads': config.num_heads, 'mlp_dim': config.mlp_dim}
+  if not config.decoder_only:  # GPT-2's table of 50,257 rows stays whole
+    sizes['vocab_size'] = config.vocab_size
+  if any(size % parts for size in sizes.values()):
+    most = math.gcd(*sizes.values())
+    works = ', '.join(str(n) for n in range(1, most + 1) if most % n == 0)
+    named = ', '.join(f'{name} = {size}' for name, size in sizes.items())
+    raise ValueError(f'Mesh.model = {parts} does not divide this model ({named}); {works} would, or '
+                     'keep it whole on every device with load_model.replicated = True.')
+
+
+def place_rows(models, *rows):
+  """Arrays [B, ...] split by rows over the 'data' axis of the mesh that the models lie on.
+
+  Args:
+    models: a pytree of the target and whatever drafts for it.
+    rows: arrays, or None.
+
+  Returns:
+    The arrays; as they were where the models lie on one device.
+
+  Raises:
+    ValueError: the models lie on different meshes, or B does not divide.
+  """
+  meshes = {x.sharding.mesh for x in jax.tree.leaves(models)
+            if isinstance(getattr(x, 'sharding', None), NamedSharding)}
+  if not meshes:
+    return rows
+  if len(meshes) > 1:
+    shapes = ' and '.join(sorted(str(dict(m.shape)) for m in meshes))
+    raise ValueError(f'Target and draft lie on different meshes ({shapes}); load both with one mesh.')
+  mesh = meshes.pop()
+  batch, data = len(rows[0]), mesh.shape['data']
+  if batch % data:
+    raise ValueError(f'A batch of {batch} rows does not divide into Mesh.data = {data} parts; '
+                     f'make it a multiple of {data}.')
+  sharding = NamedSharding(mesh, P('data'))
+  return tuple(None if x is None else jax.device_put(x, sharding) for x in rows)
