@@ -5,6 +5,8 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
+_ONE_BLOCK = 64  # laws up to this size are drawn from at once
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sampling:
@@ -67,5 +69,21 @@ def _nucleus(probs, top_p):
 
 
 def draw(probs, key) -> jax.Array:
-  """One token (int32 scalar) from a law [V]; tokens of probability 0 are never drawn."""
-  return jax.random.categorical(key, jnp.log(probs)).astype(jnp.int32)
+  """One token (int32 scalar) from a law [V]; tokens of probability 0 are never drawn.
+
+  A large law is cut into blocks: first a block is drawn by its mass, then a token in it,
+  which takes 2 sqrt(V) random numbers instead of V.
+  """
+  size = probs.shape[-1]
+  if size <= _ONE_BLOCK:
+    return _categorical(probs, key)
+  block = 1 << (size.bit_length() // 2)
+  blocks = jnp.pad(probs, (0, -size % block)).reshape(-1, block)
+  block_key, token_key = jax.random.split(key)
+  chosen = _categorical(blocks.sum(1), block_key)
+  token = chosen * block + _categorical(blocks[chosen], token_key)
+  return jnp.minimum(token, size - 1)  # a law of NaN could name a token of the padding
+
+
+def _categorical(weights, key):
+  return jax.random.categorical(key, jnp.log(weights)).astype(jnp.int32)

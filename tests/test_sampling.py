@@ -98,6 +98,25 @@ def test_draw_follows_the_law_and_never_takes_a_zero():
   assert chisquare.counts(np.bincount(drawn, minlength=5), probs) > chisquare.ACCEPT
 
 
+@pytest.mark.parametrize('size', [65, 200, 517])
+def test_draw_follows_a_law_of_several_blocks(size):
+  rng = np.random.default_rng(size)
+  probs = rng.exponential(size=size) * (rng.random(size) < 0.6)
+  probs[64:96] = 0.0  # whole blocks without mass, too
+  probs = jnp.asarray(probs / probs.sum(), jnp.float32)
+  drawn = jax.vmap(draw, (None, 0))(probs, jax.random.split(jax.random.key(size), 100_000))
+  assert chisquare.counts(np.bincount(drawn, minlength=size), probs) > chisquare.ACCEPT
+  assert drawn.max() < size
+
+
+def test_draw_takes_what_is_certain_wherever_it_stands():
+  keys = jax.random.split(jax.random.key(0), 8)
+  for token in (0, 63, 64, 127, 299):
+    one_hot = jax.nn.one_hot(token, 300)
+    assert (jax.vmap(draw, (None, 0))(one_hot, keys) == token).all()
+  assert (jax.vmap(draw, (None, 0))(jnp.full(300, jnp.nan), keys) < 300).all()
+
+
 @pytest.mark.parametrize('settings, message', [
     ({'temperature': -0.1}, 'temperature is -0.1; it must be 0'),
     ({'temperature': float('nan')}, 'temperature is nan'),

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from specdec_jax.data import metrics
 from specdec_jax.data.vocabulary import pad_rows
 from specdec_jax.decoding import autoregressive_decode
 from specdec_jax.model import Model
@@ -9,8 +10,7 @@ from specdec_jax.sampling import Sampling
 
 
 def bleu(model: Model, pairs, max_decode_len: int = 128, batch_size: int = 32) -> float:
-  """sacrebleu's corpus BLEU (13a) against the decoded targets of `pairs`, 0 to 100."""
-  import sacrebleu
+  """`metrics.bleu` against the decoded targets of `pairs`, 0 to 100."""
   order = np.argsort([len(source) for source, _ in pairs], kind='stable')
   hypotheses = [''] * len(pairs)
   for start in range(0, len(order), batch_size):
@@ -23,4 +23,4 @@ def bleu(model: Model, pairs, max_decode_len: int = 128, batch_size: int = 32) -
     for i, text in zip(members, model.decode(result.tokens)):
       hypotheses[i] = text
   references = [model.vocabulary.decode(target) for _, target in pairs]
-  return sacrebleu.corpus_bleu(hypotheses, [references]).score
+  return metrics.bleu(hypotheses, references)

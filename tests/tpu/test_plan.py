@@ -10,6 +10,7 @@ from specdec_jax.models.config import T5Config
 from specdec_jax.parallel import partition
 from specdec_jax.sampling import Sampling
 from specdec_jax.tpu import compile as compile_lib
+from specdec_jax.tpu import run
 from specdec_jax.tpu import shapes
 from specdec_jax.tpu import tables
 from specdec_jax.tpu import topology as topology_lib
@@ -72,6 +73,16 @@ def test_report(paper_pair):
   text = tables.markdown(paper_pair)
   assert 'fits' in text and 'No weight is copied' in text and '15 microseconds' in text
   assert json.loads(json.dumps(tables.to_json(paper_pair)))['predicted']['best_gamma'] == 9
+
+
+def test_run_writes_what_it_found(paper_pair, monkeypatch, tmp_path, capsys):
+  monkeypatch.setattr(run, 'compile_plan', lambda *args, **kwargs: paper_pair)
+  result = run.plan(str(tmp_path), alpha=0.75, grid_batches=(1, 64), grid_chips=('v4', 'v5e'))
+  assert len(result['table_2']) == 12 and len(result['grid']) == 3 * 2 * 2
+  assert json.loads((tmp_path / 'plan.json').read_text()) == json.loads(json.dumps(result))
+  assert (tmp_path / 'plan.md').read_text() == capsys.readouterr().out[:-1]
+  assert (tmp_path / 'program.txt').read_text() == paper_pair.program
+  assert (tmp_path / 'plan.png').stat().st_size > 1000
 
 
 def test_rows_write_their_caches_in_place():
