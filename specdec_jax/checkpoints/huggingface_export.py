@@ -75,6 +75,6 @@ def t5_fields(model: Model) -> dict:
           'num_heads': cfg.num_heads, 'relative_attention_num_buckets': cfg.num_buckets,
           'relative_attention_max_distance': cfg.max_distance,
           'layer_norm_epsilon': cfg.layer_norm_epsilon, 'dropout_rate': 0.0,
-          'feed_forward_proj': ('gated-' if gate else '') + activation.removesuffix('_new'),
+          'feed_forward_proj': 'gated-' + activation.removesuffix('_new') if gate else activation,
           'tie_word_embeddings': tied, 'scale_decoder_outputs': tied and cfg.scale_tied_logits,
           'decoder_start_token_id': cfg.decoder_start_id, 'eos_token_id': model.eos_id, 'pad_token_id': 0}
