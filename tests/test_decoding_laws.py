@@ -186,8 +186,9 @@ class ArgmaxDrafter(sd.ModelDrafter):
 
 class ArgmaxLaw(decoding.Law):
 
-  def draw(self, probs, keys):
-    return probs.argmax(-1).astype('int32')
+  def sample(self, processed, keys):
+    _, probs = super().sample(processed, keys)
+    return probs.argmax(-1).astype('int32'), probs
 
 
 def test_argmax_draft_with_a_soft_law_is_rejected():
