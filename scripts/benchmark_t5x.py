@@ -14,17 +14,14 @@ from absl import app
 from absl import flags
 import jax
 
-from specdec_jax.analysis.tables import markdown
-from specdec_jax.analysis.tables import number
 from specdec_jax.checkpoints.directory import load_model
 from specdec_jax.data.examples import read_examples
 from specdec_jax.drafters.model import ModelDrafter
-from specdec_jax.runs import agreement
 from specdec_jax.runs import batching
 from specdec_jax.runs import report
 from specdec_jax.runs.methods import Method
+from specdec_jax.runs.side_by_side import measure
 from specdec_jax.runs.t5x_method import T5XMethod
-from specdec_jax.runs.timing import time_methods
 from specdec_jax.sampling import Sampling
 
 _TARGET = flags.DEFINE_string('target', None, 'Model directory, such as embedded:ende/target.')
@@ -40,44 +37,6 @@ _REPEATS = flags.DEFINE_integer(
 _MAX_INPUT_LEN = flags.DEFINE_integer('max_input_len', 256, 'Longer inputs are refused.')
 _MAX_DECODE_LEN = flags.DEFINE_integer(
     'max_decode_len', 128, 'Most tokens a text may get.', lower_bound=1)
-
-
-def measure(target, inputs, batches, methods, repeats: int) -> tuple[str, list[str]]:
-  """Times the methods, the first being what the others are compared with.
-
-  Args:
-    target: the `Model`.
-    inputs, batches: from `runs.batching`, batch size 1.
-    methods: called as `runs.methods.Method`.
-    repeats: timings of each input.
-
-  Returns:
-    A markdown table, and a line for each text that differs from the first
-    method's where the target's two largest logits do not tie.
-  """
-  timed = time_methods(target, methods, batches, repeats, 'benchmark')
-  base = _tokens_per_second(timed[0], batches)
-  name = lambda t: t.method.name if t is timed[0] else f'specdec_jax, {t.method.name}'
-  rows, wrong = [], []
-  for t in timed:
-    differences = agreement.differences(target, inputs, batches, timed[0].results, t.results)
-    not_ties = agreement.not_ties(differences, target.config.dtype)
-    wrong += [f'{name(t)}: example {d.id} differs at token {d.position} (margin '
-              f'{d.margin:.3g})' for d in not_ties]
-    speed, drafted = _tokens_per_second(t, batches), t.count('drafted', batches)
-    emitted, calls = t.count('emitted', batches), t.count('target_calls', batches)
-    rows.append([
-        name(t), emitted, number(speed, 1), number(speed / base, 2, 'X'),
-        number(emitted / calls, 2),
-        number(t.count('accepted', batches) / drafted, 3) if drafted else None,
-        f'{len(batches) - len(differences)} of {len(batches)}', number(t.warm_up_seconds, 1)])
-  header = ['decoder', 'tokens', 'tokens/s', 'against T5X', 'tokens per call', 'acceptance rate',
-            'equal texts', 'warm-up, s']
-  return markdown(header, rows), wrong
-
-
-def _tokens_per_second(timed, batches) -> float:
-  return timed.count('emitted', batches) / float(timed.seconds.sum())
 
 
 def run():

@@ -9,8 +9,10 @@ __version__ = '0.1.0'
 
 _HOMES = {
     'T5Config': 'specdec_jax.models.config',
+    'GPT2Config': 'specdec_jax.models.config',
     'Model': 'specdec_jax.model',
     'Vocabulary': 'specdec_jax.data.vocabulary',
+    'TokenizersVocabulary': 'specdec_jax.data.tokenizers_vocabulary',
     'load_model': 'specdec_jax.checkpoints.directory',
     'save_model': 'specdec_jax.checkpoints.directory',
     'Mesh': 'specdec_jax.parallel.mesh',

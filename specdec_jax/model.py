@@ -39,8 +39,14 @@ class Model(struct.PyTreeNode):
     return self.config.eos_id if self.vocabulary is None else self.vocabulary.eos_id
 
   def encode(self, texts: list[str]) -> np.ndarray:
-    """Texts -> int32 [B, S], each ending in EOS, 0-padded on the right to the longest."""
+    """Texts -> int32 [B, S], 0-padded on the right to the longest; an encoder's end in EOS."""
     return self._tokenizer().encode_batch(texts)
+
+  def prompts(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Texts -> int32 [B, P] and [B]: a decoder-only model's prompts, and the `lengths` of each."""
+    if not self.config.decoder_only:
+      raise ValueError('This model has an encoder: its inputs are made by encode, without lengths.')
+    return self._tokenizer().encode_prompts(texts)
 
   def decode(self, tokens) -> list[str]:
     """int [B, L] -> texts; what stands behind EOS is left out."""

@@ -67,14 +67,14 @@ def next_law(toy, source, tokens, sampling, processors=()):
   return standardise(logits, sampling)
 
 
-def text_law(toy, source, length, sampling, processors=()) -> dict[tuple[int, ...], float]:
-  """The probability of every text: ended by EOS, or `length` tokens long."""
+def text_law(toy, source, length, sampling, processors=(), given=None) -> dict[tuple[int, ...], float]:
+  """The probability of every text behind `given` or the start token: up to EOS, or `length` tokens."""
+  given = (toy.config.decoder_start_id,) if given is None else given
   law, open_texts = {}, {(): 1.0}
   for _ in range(length):
     longer = {}
     for text, mass in open_texts.items():
-      start = toy.config.decoder_start_id
-      for x, p in enumerate(next_law(toy, source, (start, *text), sampling, processors)):
+      for x, p in enumerate(next_law(toy, source, (*given, *text), sampling, processors)):
         if p > 0:
           (law if x == toy.eos_id else longer)[(*text, x)] = mass * p
     open_texts = longer

@@ -31,7 +31,7 @@ class Example:
 
 def read_examples(path: str | os.PathLike, text_field: Field | None = None,
                   reference_field: Field | None = None, id_field: Field | None = None,
-                  limit: int | None = None) -> list[Example]:
+                  limit: int | None = None, words: int | None = None) -> list[Example]:
   """Reads .txt (a text a line), .tsv or .jsonl, each also with .gz; UTF-8, blank lines left out.
 
   In TSV a field is a column number from 0, or a name where the first line is a header
@@ -43,6 +43,7 @@ def read_examples(path: str | os.PathLike, text_field: Field | None = None,
     reference_field: field of the reference, if any.
     id_field: field of the id; by default 'id' in those JSON lines that have one, else line numbers.
     limit: read no more than this many.
+    words: keep the first so many words of each text: prompts for a decoder-only model.
 
   Raises:
     FileNotFoundError: no such file.
@@ -54,12 +55,16 @@ def read_examples(path: str | os.PathLike, text_field: Field | None = None,
     raise ValueError(f"'{path}': the name must end in .txt, .tsv or .jsonl, with .gz or without.")
   if limit is not None and limit < 1:
     raise ValueError(f'limit is {limit}; it must be at least 1, or None for all.')
+  if words is not None and words < 1:
+    raise ValueError(f'words is {words}; it must be at least 1, or None for all.')
   examples, lines = [], {}
   for number, example in _READERS[kind](path, text_field, reference_field, id_field):
     if example.id in lines:
       raise ValueError(f'{_at(path, number)}: id {example.id!r} is taken by line '
                        f'{lines[example.id] + 1}.')
     lines[example.id] = number
+    if words is not None:
+      example = dataclasses.replace(example, text=' '.join(example.text.split()[:words]))
     examples.append(example)
     if len(examples) == limit:
       break

@@ -16,7 +16,8 @@ class TokenizersVocabulary:
   """A tokenizer.json, or GPT-2's vocab.json with the merges.txt beside it.
 
   As `vocabulary.Vocabulary`, but that texts are prompts: nothing is put behind them, and any id,
-  0 included, is a real one.
+  0 included, is a real one. What the file's template puts before a text (such as EOS, where models
+  learnt to begin behind it) is `start`; GPT-2's own puts nothing.
   """
 
   def __init__(self, path: str | os.PathLike, eos_id: int | None = None):
@@ -32,13 +33,14 @@ class TokenizersVocabulary:
     if eos_id is None and found is None:
       raise ValueError(f"'{path}' has none of {', '.join(_EOS)} for the end of a text; give eos_id.")
     self.eos_id = found if eos_id is None else eos_id
+    self.start = _start(self._tokenizer)
 
   @property
   def size(self) -> int:
     return self._tokenizer.get_vocab_size()
 
   def encode(self, text: str) -> list[int]:
-    """Ids of one text, without EOS."""
+    """Ids of one text, without `start` and EOS."""
     return self._tokenizer.encode(text, add_special_tokens=False).ids
 
   def decode(self, ids) -> str:
@@ -49,11 +51,16 @@ class TokenizersVocabulary:
     return self._tokenizer.decode([i for i in ids if i < self.size], skip_special_tokens=False)
 
   def encode_batch(self, texts: list[str], max_length: int | None = None) -> np.ndarray:
-    """int32 [B, P]: each text's ids, padded with 0 on the right to the longest.
+    """int32 [B, P]: `start` and each text's ids, padded with 0 on the right to the longest.
 
-    Rows of different lengths need `lengths` to be told apart: [len(v.encode(t)) for t in texts].
+    Rows of different lengths are told apart by `encode_prompts` alone.
     """
-    return pad_rows([self.encode(t)[:max_length] for t in texts])
+    return pad_rows([[*self.start, *self.encode(t)][:max_length] for t in texts])
+
+  def encode_prompts(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """`encode_batch`, and how many tokens each text has: int32 [B, P], int32 [B]."""
+    lengths = [len(self.start) + len(self.encode(t)) for t in texts]
+    return self.encode_batch(texts), np.array(lengths, np.int32)
 
   def piece(self, token: int) -> str:
     found = self._tokenizer.id_to_token(int(token))
@@ -64,6 +71,17 @@ class TokenizersVocabulary:
 
   def __hash__(self):
     return hash(self.digest)
+
+
+def _start(tokenizer) -> tuple[int, ...]:
+  """What a template puts before a text; what it puts behind would end the prompt."""
+  probe = 'a'
+  plain = tokenizer.encode(probe, add_special_tokens=False).ids
+  whole = tokenizer.encode(probe, add_special_tokens=True).ids
+  for at in range(len(whole) - len(plain) + 1):
+    if whole[at:at + len(plain)] == plain:
+      return tuple(whole[:at])
+  return ()
 
 
 def _read(file: epath.Path):

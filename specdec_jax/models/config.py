@@ -107,6 +107,10 @@ class GPT2Config:
     return self.num_layers
 
   @property
+  def logits_via_embedding(self) -> bool:
+    return True
+
+  @property
   def decoder_only(self) -> bool:
     return True
 

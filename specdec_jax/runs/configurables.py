@@ -9,6 +9,7 @@ from specdec_jax import logits_processors
 from specdec_jax.checkpoints.directory import load_model
 from specdec_jax.data import examples
 from specdec_jax.data import tasks
+from specdec_jax.data.tokenizers_vocabulary import TokenizersVocabulary
 from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.drafters.lookup import LookupDrafter
 from specdec_jax.drafters.model import ModelDrafter
@@ -17,10 +18,13 @@ from specdec_jax.drafters.random import RandomDrafter
 from specdec_jax.models.config import GPT2Config, T5Config
 from specdec_jax.runs import alphas
 from specdec_jax.runs import beam
+from specdec_jax.runs import check
 from specdec_jax.runs import compare
+from specdec_jax.runs import complete
 from specdec_jax.runs import decode
 from specdec_jax.runs import figures
 from specdec_jax.runs import fit_ngram
+from specdec_jax.runs import fit_vocabulary
 from specdec_jax.runs import launch
 from specdec_jax.runs import train
 from specdec_jax.sampling import Sampling
@@ -30,10 +34,10 @@ from specdec_jax.training import pairs
 
 for _configurable in (
     launch.main, decode.decode, compare.compare, alphas.alphas, beam.beam, train.train, fit_ngram.fit_ngram,
-    figures.figures, load_model, examples.read_examples, tasks.task_examples,
+    fit_vocabulary.fit_vocabulary, check.check, complete.complete, figures.figures, load_model, examples.read_examples, tasks.task_examples,
     plan_run.plan,
     Sampling, ModelDrafter, load_ngram, LookupDrafter, RandomDrafter, T5Config, GPT2Config, Vocabulary,
-    pairs.read_pairs, pairs.read_predictions, pairs.task_pairs,
+    TokenizersVocabulary, pairs.read_pairs, pairs.text_pairs, pairs.read_predictions, pairs.task_pairs,
     optimizer.optimizer, optimizer.schedule, optimizer.adamw, optimizer.adafactor,
     logits_processors.RepetitionPenalty, logits_processors.MinimumLength,
     logits_processors.ForbiddenTokens):

@@ -9,17 +9,17 @@ import gin
 from specdec_jax.checkpoints.directory import save_model
 from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.model import Model
-from specdec_jax.models.config import T5Config
+from specdec_jax.models.config import GPT2Config, T5Config
 from specdec_jax.training.batches import BUCKETS, Batches
 from specdec_jax.training.bleu import bleu
 from specdec_jax.training.pairs import concatenate
 from specdec_jax.training.trainer import evaluate, train as train_loop
 
 
-def train(output_dir: str, config: T5Config = gin.REQUIRED, vocabulary: Vocabulary = gin.REQUIRED,
-          train_pairs=gin.REQUIRED, validation_pairs=gin.REQUIRED, make_optimizer=gin.REQUIRED,
-          steps: int = gin.REQUIRED, init_from: Model | None = None, teacher: Model | None = None,
-          tokens_per_batch: int = 2048,
+def train(output_dir: str, config: T5Config | GPT2Config = gin.REQUIRED,
+          vocabulary: Vocabulary = gin.REQUIRED, train_pairs=gin.REQUIRED,
+          validation_pairs=gin.REQUIRED, make_optimizer=gin.REQUIRED, steps: int = gin.REQUIRED,
+          init_from: Model | None = None, teacher: Model | None = None, tokens_per_batch: int = 2048,
           buckets=BUCKETS, label_smoothing: float = 0.0, seed: int = 0, eval_every: int = 500,
           checkpoint_every: int = 500, log_every: int = 50, bleu_pairs: int = 0,
           max_decode_len: int = 128, storage: str = 'float32') -> dict:
@@ -28,7 +28,7 @@ def train(output_dir: str, config: T5Config = gin.REQUIRED, vocabulary: Vocabula
   Args:
     output_dir: claimed by `launch.main`; checkpoints and log.jsonl lie in it.
     config: the model's sizes; its dropout_rate and dtype hold for training.
-    vocabulary: of source and target.
+    vocabulary: of source and target; a decoder-only model learns its EOS.
     train_pairs: lists of (source ids, target ids), one list a source of them.
     validation_pairs: one such list, for the loss and for BLEU.
     make_optimizer: called with the number of steps, such as @optimizer.
@@ -47,6 +47,11 @@ def train(output_dir: str, config: T5Config = gin.REQUIRED, vocabulary: Vocabula
     The report, also in `output_dir`/report.json.
   """
   config = dataclasses.replace(config, num_pieces=vocabulary.size)
+  if config.decoder_only:
+    config = dataclasses.replace(config, eos_id=vocabulary.eos_id)
+    if max(buckets) > config.max_positions:
+      raise ValueError(f'train.buckets go up to {max(buckets)} tokens, and the model has '
+                       f'{config.max_positions} positions (GPT2Config.max_positions); leave longer ones out.')
   if init_from is not None and _sizes(init_from.config) != _sizes(config):
     raise ValueError(f'init_from has the sizes {_sizes(init_from.config)}, '
                      f'config {_sizes(config)}; they must agree.')
@@ -75,6 +80,6 @@ def train(output_dir: str, config: T5Config = gin.REQUIRED, vocabulary: Vocabula
   return report
 
 
-def _sizes(config: T5Config) -> dict:
-  skipped = ('dtype', 'dropout_rate', 'num_pieces')
+def _sizes(config) -> dict:
+  skipped = ('dtype', 'dropout_rate', 'num_pieces', 'eos_id')
   return {k: v for k, v in dataclasses.asdict(config).items() if k not in skipped}

@@ -1,6 +1,6 @@
 """Token pairs to train on: from parallel text, or from what a target said."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 import json
 
 import numpy as np
@@ -21,6 +21,42 @@ def read_pairs(path: str, vocabulary: Vocabulary, text_field: Field | None = Non
   eos = [vocabulary.eos_id]
   return [(vocabulary.encode(e.text) + eos, vocabulary.encode(e.reference) + eos)
           for e in read_examples(path, text_field, reference_field)]
+
+
+def text_pairs(examples: Iterable, vocabulary, field: str = 'text', pack: int = 0,
+               seed: int = 0) -> list[Pair]:
+  """Texts for a decoder-only model: no source, and ids ending in EOS.
+
+  Args:
+    examples: of `data.examples.Example`.
+    vocabulary: of the model.
+    field: 'text' (a file's texts) or 'reference' (a task's targets).
+    pack: put whole texts, shuffled by `seed`, behind each other into rows of up to so many tokens, so
+      that little is padding; longer texts are left out. 0 leaves every text a row.
+  """
+  texts = (getattr(e, field) for e in examples)
+  rows = [np.array(vocabulary.encode(text) + [vocabulary.eos_id], np.int32) for text in texts]
+  return [([], row) for row in (_pack(rows, pack, seed) if pack else rows)]
+
+
+def _pack(rows, length, seed):
+  """Each row goes behind the fullest of a few open ones that it fits."""
+  packed, open_rows = [], []  # lists of rows, and (tokens, list) of those not yet full
+  for i in np.random.default_rng(seed).permutation(len(rows)):
+    if len(rows[i]) > length:
+      continue
+    fits = [o for o in open_rows if o[0] + len(rows[i]) <= length]
+    if fits:
+      best = max(fits, key=lambda o: o[0])
+    else:
+      best = [0, []]
+      packed.append(best[1])
+      open_rows.append(best)
+    best[0] += len(rows[i])
+    best[1].append(rows[i])
+    if len(open_rows) > 16:
+      open_rows.remove(max(open_rows, key=lambda o: o[0]))
+  return [np.concatenate(members) for members in packed]
 
 
 def read_predictions(path: str, vocabulary: Vocabulary) -> list[Pair]:

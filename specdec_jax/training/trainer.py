@@ -59,7 +59,7 @@ def token_losses(config, params, batch, label_smoothing=0.0, dropout_key=None, t
   if label_smoothing:
     pieces = config.num_pieces or config.vocab_size
     losses = (1 - label_smoothing) * losses - label_smoothing * ours[..., :pieces].mean(-1)
-  real = targets > 0
+  real = jnp.cumsum((targets > 0)[:, ::-1], axis=1)[:, ::-1] > 0  # an id 0 before the end is a token
   return jnp.sum(losses * real), jnp.sum(real)
 
 

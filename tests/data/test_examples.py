@@ -97,3 +97,10 @@ def test_records_keep_the_names_of_their_fields(tmp_path):
     list(read_records(str(tmp_path / 'b.tsv')))
   with pytest.raises(ValueError, match=r'must end in \.tsv or \.jsonl'):
     list(read_records('a.txt'))
+
+
+def test_first_words(tmp_path):
+  (tmp_path / 'a.txt').write_text('one two  three\nfour\n')
+  assert [e.text for e in read_examples(tmp_path / 'a.txt', words=2)] == ['one two', 'four']
+  with pytest.raises(ValueError, match='words is 0'):
+    read_examples(tmp_path / 'a.txt', words=0)

@@ -3,6 +3,7 @@ import pytest
 
 from specdec_jax.data.examples import Example
 from specdec_jax.runs import batching
+import tiny_lm
 
 LONG = 'window is not valid here today ' * 4
 TEXTS = ['new media', 'the file cannot be opened', 'today', LONG, LONG, LONG]
@@ -70,3 +71,27 @@ def test_key_ids():
   assert batching.key_id(12) == batching.key_id('12') == 12
   assert batching.key_id('a1') != batching.key_id('a2')
   assert 0 <= batching.key_id('a1') < 2**32 and 0 <= batching.key_id(2**40) < 2**32
+
+
+def test_prompts_keep_their_end_and_their_lengths(tmp_path):
+  model = tiny_lm.random_lm(0, tiny_lm.vocabulary(tmp_path))
+  texts = ['new media', 'the file cannot be opened because of the window', 'today']
+  examples = [Example(i, t) for i, t in enumerate(texts)]
+  rows = [[1, *model.vocabulary.encode(t)] for t in texts]
+  with pytest.raises(ValueError, match=r'1 of 3 inputs are longer than max_input_len = 8 tokens: 1 \(\d+\)'):
+    batching.encode(model, examples, 8)
+  inputs = batching.encode(model, examples, 8, 'cut')
+  assert inputs.cut == 1 and inputs.rows == [rows[0], rows[1][-8:], rows[2]]
+  inputs.rows[2][-1] = 0  # ends in id 0
+  batch, = batching.batches(inputs, 4, 8, buckets=(8,))
+  assert batch.lengths.dtype == np.int32
+  for place, index in enumerate([1, 0, 2, 2]):
+    row = inputs.rows[index]
+    assert batch.lengths[place] == len(row) and batch.tokens[place, :len(row)].tolist() == row
+
+
+def test_an_empty_prompt_is_named(tmp_path):
+  model = tiny_lm.random_lm(0, tiny_lm.vocabulary(tmp_path))
+  model.vocabulary.start = ()
+  with pytest.raises(ValueError, match='Example e is an empty prompt'):
+    batching.encode(model, [Example('e', '')], 8)

@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from specdec_jax.training.pairs import concatenate, read_pairs, read_predictions
+from specdec_jax.data.examples import Example
+from specdec_jax.training.pairs import concatenate, read_pairs, read_predictions, text_pairs
 
 
 class Letters:
@@ -44,3 +45,17 @@ def test_distils_on_the_tokens_that_the_target_emitted(tmp_path):
 
 def test_concatenates():
   assert concatenate([[1], [2, 3]]) == [1, 2, 3]
+
+
+def test_texts_are_packed_whole():
+  texts = ['a' * (1 + i % 7) for i in range(200)] + ['b' * 30]
+  examples = [Example(i, t, 'c' + t) for i, t in enumerate(texts)]
+  rows = lambda **options: [row.tolist() for _, row in text_pairs(examples, Letters(), **options)]
+  plain, packed = rows(), rows(pack=20)
+  assert plain[3] == [10] * 4 + [1] and len(plain) == 201
+  assert rows(field='reference')[3] == [12] + plain[3]
+  whole = lambda rows: sorted(text for row in rows for text in bytes(row).split(b'\1')[:-1])
+  assert whole(packed) == [t for t in whole(plain) if len(t) < 20]  # the long one is left out
+  lengths = [len(row) for row in packed]
+  assert max(lengths) <= 20 and sum(lengths) > 0.9 * 20 * len(packed)
+  assert packed == rows(pack=20) != rows(pack=20, seed=1)

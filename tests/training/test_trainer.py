@@ -121,3 +121,12 @@ def test_a_decoder_only_model_learns(tmp_path):
                 eval_every=20, checkpoint_every=100, log_every=20)
   losses = logged(tmp_path, 'validation_loss')
   assert losses[-1] < losses[0] - 0.05
+
+
+def test_an_id_0_before_the_end_of_a_text_is_learnt_and_padding_is_not():
+  config = GPT2Config(vocab_size=32, emb_dim=16, num_heads=2, num_layers=1, eos_id=1)
+  params = trainer.network(config).init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params']
+  of = lambda row: trainer.token_losses(config, params, {'targets': jnp.array([row])})
+  total, count = of([0, 5, 0, 1, 0, 0])
+  assert count == 4 and total == pytest.approx(float(of([0, 5, 0, 1])[0]))
+  assert total > of([0, 5])[0] + 1

@@ -1,0 +1,79 @@
+"""Times transformers' `generate`, alone and assisted, against this project's: same weights and inputs.
+
+  python scripts/compare_with_transformers.py --target=embedded:lm/target --draft=embedded:lm/draft \\
+      --words=3 --gamma=4 --limit=40
+  python scripts/compare_with_transformers.py --target=embedded:ende/target \\
+      --draft=embedded:ende/draft --gamma=4
+
+Required: --target, --draft, model directories of a T5 or GPT-2 pair. torch and transformers must be
+there: pip install -e '.[huggingface]'. All decode greedily in float32 at batch 1, in one process; the
+weights are put into transformers' own classes in memory. See docs/benchmarks.md for how a time is taken.
+"""
+
+import sys
+
+from absl import app
+from absl import flags
+import jax
+
+from specdec_jax.checkpoints.directory import load_model
+from specdec_jax.data.examples import read_examples
+from specdec_jax.drafters.model import ModelDrafter
+from specdec_jax.runs import batching
+from specdec_jax.runs import report
+from specdec_jax.runs.methods import Method
+from specdec_jax.runs.side_by_side import measure
+from specdec_jax.runs.transformers_method import TransformersMethod
+from specdec_jax.sampling import Sampling
+
+_TARGET = flags.DEFINE_string('target', None, 'Model directory, such as embedded:lm/target.')
+_DRAFT = flags.DEFINE_string('draft', None, 'Model directory, such as embedded:lm/draft.')
+_GAMMA = flags.DEFINE_multi_integer(
+    'gamma', [4], 'Draft length; repeat the flag for several.', lower_bound=1)
+_INPUTS = flags.DEFINE_string(
+    'inputs', 'embedded:ende/test.tsv.gz', 'Text, TSV or JSON-lines file of inputs.')
+_WORDS = flags.DEFINE_integer('words', None, 'Keep the first so many words of each input.', lower_bound=1)
+_LIMIT = flags.DEFINE_integer(
+    'limit', None, 'Use the first so many inputs; all by default.', lower_bound=1)
+_REPEATS = flags.DEFINE_integer(
+    'repeats', 3, 'Timings of each input, of which the median counts.', lower_bound=1)
+_MAX_INPUT_LEN = flags.DEFINE_integer('max_input_len', 64, 'Longer inputs are refused.')
+_MAX_DECODE_LEN = flags.DEFINE_integer(
+    'max_decode_len', 64, 'Most tokens a text may get.', lower_bound=1)
+
+
+def run():
+  target = load_model(_TARGET.value, dtype='float32')
+  draft = load_model(_DRAFT.value, dtype='float32')
+  drafter = ModelDrafter(draft)
+  drafter.check(target)
+  length = _MAX_DECODE_LEN.value
+  common = dict(sampling=Sampling(temperature=0.0), max_decode_len=length)
+  methods = ([TransformersMethod(target, length), Method(**common)]
+             + [m for g in _GAMMA.value for m in (
+                 TransformersMethod(target, length, draft, g), Method(drafter=drafter, gamma=g, **common))])
+  examples = read_examples(_INPUTS.value, limit=_LIMIT.value, words=_WORDS.value)
+  inputs = batching.encode(target, examples, _MAX_INPUT_LEN.value)
+  batches = batching.batches(inputs, 1, _MAX_INPUT_LEN.value)
+  table, wrong = measure(target, inputs, batches, methods, _REPEATS.value)
+  print(f'Target: {report.describe(target)}. {len(examples)} inputs at batch 1, greedy, up to '
+        f'{length} tokens, medians of {_REPEATS.value}, on {jax.devices()[0].device_kind}.\n\n{table}')
+  if wrong:
+    raise ValueError(f"{len(wrong)} texts differ from transformers' where no tie explains it: "
+                     + '; '.join(wrong[:3]))
+
+
+def main(argv) -> int:
+  if argv[1:]:
+    raise app.UsageError(f"unexpected argument '{argv[1]}'.")
+  try:
+    run()
+  except (ValueError, OSError, ImportError) as e:
+    print(f'compare_with_transformers: error: {e}', file=sys.stderr)
+    return 1
+  return 0
+
+
+if __name__ == '__main__':
+  flags.mark_flags_as_required(['target', 'draft'])
+  app.run(main)

@@ -1,0 +1,45 @@
+"""The complete run: one text from the command line, what the model makes of it on screen."""
+
+from typing import Any
+
+import gin
+
+from specdec_jax.data.examples import Example
+from specdec_jax.model import Model
+from specdec_jax.results import Status
+from specdec_jax.runs import batching
+from specdec_jax.runs.methods import Method
+from specdec_jax.sampling import Sampling
+
+
+def complete(output_dir: str, target: Model = gin.REQUIRED, prompt: str = gin.REQUIRED,
+             drafter: Any = None, gamma: int | None = None, lenience: float | None = None,
+             sampling: Sampling = Sampling(), seed: int = 0, max_decode_len: int = 64,
+             max_input_len: int = 512) -> dict:
+  """Prints the text and how many target calls it took; keeps no results in output_dir.
+
+  Args:
+    output_dir: claimed by `launch.main`.
+    target, drafter, gamma, lenience, sampling, seed, max_decode_len, max_input_len: as in `decode`.
+    prompt: what a decoder-only model goes on from (and is printed with), or an encoder's input.
+
+  Returns:
+    What was printed, and the result's counts.
+  """
+  del output_dir
+  method = Method(drafter=drafter, gamma=gamma, lenience=lenience, sampling=sampling, seed=seed,
+                  max_decode_len=max_decode_len)
+  inputs = batching.encode(target, [Example(0, prompt)], max_input_len)
+  batch, = batching.batches(inputs, 1, max_input_len)
+  result = method(target, batch)
+  emitted = result.tokens[0, :result.lengths[0]].tolist()
+  given = inputs.rows[0][len(target.vocabulary.start):] if inputs.prompts else []
+  text, = target.decode([given + emitted])
+  stats = result.stats
+  counts = (f'{len(emitted)} tokens ({Status(int(result.status[0])).name}) in {stats.target_calls[0]} '
+            f'target calls, {stats.tokens_per_call:.2f} tokens a call')
+  if drafter is not None:
+    counts += f'; {stats.accepted[0]} of {stats.drafted[0]} draft tokens accepted'
+  print(f'{text}\n\n{counts} ({method.name})')
+  return {'text': text, 'tokens': emitted, 'target_calls': int(stats.target_calls[0]),
+          'tokens_per_call': stats.tokens_per_call, 'acceptance_rate': stats.acceptance_rate}

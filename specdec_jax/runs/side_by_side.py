@@ -1,0 +1,45 @@
+"""Several decoders of the same weights over the same inputs, ours and others', in one table."""
+
+from specdec_jax.analysis.tables import markdown
+from specdec_jax.analysis.tables import number
+from specdec_jax.runs import agreement
+from specdec_jax.runs.methods import Method
+from specdec_jax.runs.timing import time_methods
+
+
+def measure(target, inputs, batches, methods, repeats: int) -> tuple[str, list[str]]:
+  """Times the methods, the first being what the others are compared with.
+
+  Args:
+    target: the `Model`.
+    inputs, batches: from `runs.batching`, batch size 1.
+    methods: called as `runs.methods.Method`.
+    repeats: timings of each input.
+
+  Returns:
+    A markdown table, and a line for each text that differs from the first
+    method's where the target's two largest logits do not tie.
+  """
+  timed = time_methods(target, methods, batches, repeats, 'benchmark')
+  base = _tokens_per_second(timed[0], batches)
+  name = lambda t: f'specdec_jax, {t.method.name}' if isinstance(t.method, Method) else t.method.name
+  rows, wrong = [], []
+  for t in timed:
+    differences = agreement.differences(target, inputs, batches, timed[0].results, t.results)
+    not_ties = agreement.not_ties(differences, target.config.dtype)
+    wrong += [f'{name(t)}: example {d.id} differs at token {d.position} (margin '
+              f'{d.margin:.3g})' for d in not_ties]
+    speed, drafted = _tokens_per_second(t, batches), t.count('drafted', batches)
+    emitted, calls = t.count('emitted', batches), t.count('target_calls', batches)
+    rows.append([
+        name(t), emitted, number(speed, 1), number(speed / base, 2, 'X'),
+        number(emitted / calls, 2),
+        number(t.count('accepted', batches) / drafted, 3) if drafted else None,
+        f'{len(batches) - len(differences)} of {len(batches)}', number(t.warm_up_seconds, 1)])
+  header = ['decoder', 'tokens', 'tokens/s', f'against {name(timed[0])}', 'tokens per call',
+            'acceptance rate', 'equal texts', 'warm-up, s']
+  return markdown(header, rows), wrong
+
+
+def _tokens_per_second(timed, batches) -> float:
+  return timed.count('emitted', batches) / float(timed.seconds.sum())

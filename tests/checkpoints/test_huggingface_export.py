@@ -1,0 +1,42 @@
+"""What goes into transformers' classes is what its own files hold; torch is not needed to see that."""
+
+import dataclasses
+import json
+import sys
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from specdec_jax.checkpoints import huggingface_export
+
+
+@pytest.mark.parametrize('name', ['gpt2', 't5_v1_0', 't5_v1_1', 't5_v1_1_tied'])
+def test_names_values_and_sizes_are_those_of_the_file(hf, imported, name):
+  model = imported(hf / name / 'target', 'huggingface')
+  for parameter, expected in load_file(hf / name / 'target' / 'model.safetensors').items():
+    found = huggingface_export.value(model, parameter)
+    np.testing.assert_array_equal(found, expected, err_msg=parameter)
+  fields = (huggingface_export.gpt2_fields if name == 'gpt2' else huggingface_export.t5_fields)(model)
+  theirs = json.loads((hf / name / 'target' / 'config.json').read_text())
+  skipped = ('n_inner', 'bos_token_id', 'pad_token_id', 'tie_word_embeddings', 'scale_decoder_outputs')
+  assert {k: v for k, v in fields.items() if k not in skipped} == {
+      k: theirs[k] for k in fields if k not in skipped}
+
+
+def test_padding_rows_are_left_out(hf, imported):
+  model = imported(hf / 'gpt2' / 'target', 'huggingface')
+  model = model.replace(config=dataclasses.replace(model.config, num_pieces=90))
+  assert huggingface_export.value(model, 'transformer.wte.weight').shape == (90, 32)
+  assert huggingface_export.gpt2_fields(model)['vocab_size'] == 90
+
+
+def test_what_transformers_lacks_is_named(hf, imported):
+  with pytest.raises(ValueError, match='one relative bias a stack; this model has .* one in every layer'):
+    huggingface_export.t5_fields(imported(hf / 'umt5' / 'target', 'huggingface'))
+
+
+def test_without_torch_one_line_says_how_to_get_it(monkeypatch):
+  monkeypatch.setitem(sys.modules, 'torch', None)
+  with pytest.raises(ImportError, match=r"pip install -e '.\[huggingface\]'"):
+    huggingface_export.to_transformers(None)
