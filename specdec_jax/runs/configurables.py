@@ -15,6 +15,8 @@ from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.drafters.ngram import load_ngram
 from specdec_jax.drafters.random import RandomDrafter
 from specdec_jax.models.config import GPT2Config, T5Config
+from specdec_jax.parallel.hosts import Hosts
+from specdec_jax.parallel.mesh import Mesh
 from specdec_jax.runs import alphas
 from specdec_jax.runs import beam
 from specdec_jax.runs import compare
@@ -22,6 +24,7 @@ from specdec_jax.runs import decode
 from specdec_jax.runs import figures
 from specdec_jax.runs import fit_ngram
 from specdec_jax.runs import launch
+from specdec_jax.runs import precompile
 from specdec_jax.runs import train
 from specdec_jax.sampling import Sampling
 from specdec_jax.tpu import run as plan_run
@@ -31,7 +34,7 @@ from specdec_jax.training import pairs
 for _configurable in (
     launch.main, decode.decode, compare.compare, alphas.alphas, beam.beam, train.train, fit_ngram.fit_ngram,
     figures.figures, load_model, examples.read_examples, tasks.task_examples,
-    plan_run.plan,
+    plan_run.plan, precompile.precompile, Mesh, Hosts,
     Sampling, ModelDrafter, load_ngram, LookupDrafter, RandomDrafter, T5Config, GPT2Config, Vocabulary,
     pairs.read_pairs, pairs.read_predictions, pairs.task_pairs,
     optimizer.optimizer, optimizer.schedule, optimizer.adamw, optimizer.adafactor,
