@@ -29,8 +29,8 @@ SETTINGS = {'max_input_len': 16, 'max_decode_len': 8, 'gamma': 2, 'batch_size': 
 class Job:
   """A sampled decode in several processes, each the same command."""
 
-  def __init__(self, files, output_dir):
-    self.files, self.output_dir = files, output_dir
+  def __init__(self, files, output_dir, devices: int = 1):
+    self.files, self.output_dir, self.devices = files, output_dir, devices
 
   def start(self, count: int, fails: int | None = None) -> list[subprocess.Popen]:
     """`fails`: a process that fails as it compiles."""
@@ -42,6 +42,8 @@ class Job:
                '--gin_search_paths=tests/parallel']
     command += [f'--gin_file={f}.gin' for f in (
         'failing', 'gin/runs/decode', 'gin/drafters/model', 'gin/inputs/file', 'gin/sampling/temperature_1')]
+    if self.devices > 1:
+      bindings |= {'load_model.mesh': '@Mesh()', 'Mesh.model': self.devices}
     command += [f'--gin.{name}={value}' for name, value in bindings.items()]
     if count > 1:
       with socket.socket() as s:
@@ -51,7 +53,8 @@ class Job:
                   f'--gin.Hosts.num_processes={count}', '--gin.Hosts.timeout=200']
     paths = [str(ROOT), str(HERE), os.environ.get('PYTHONPATH', '')]
     env = {**os.environ, 'PYTHONPATH': os.pathsep.join(paths), 'JAX_PLATFORMS': 'cpu',
-           'XLA_FLAGS': '--xla_backend_optimization_level=0', 'FAILS_IN_PROCESS': str(fails)}
+           'XLA_FLAGS': ('--xla_backend_optimization_level=0 '
+                         f'--xla_force_host_platform_device_count={self.devices}'), 'FAILS_IN_PROCESS': str(fails)}
     return [subprocess.Popen(command + ([f'--gin.Hosts.process_id={i}'] if count > 1 else []), cwd=ROOT,
                              env=env, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
             for i in range(count)]
@@ -91,8 +94,8 @@ def test_two_processes_write_what_one_does(files, whole, tmp_path):
 
 
 @pytest.mark.long
-def test_four_processes(files, whole, tmp_path):
-  codes, errors = Job(files, tmp_path).run(4)
+def test_four_processes_with_a_mesh_each(files, whole, tmp_path):
+  codes, errors = Job(files, tmp_path, devices=2).run(4)
   assert codes == [0] * 4, errors
   assert without_scores(lines(tmp_path / 'predictions.jsonl')) == whole
 
