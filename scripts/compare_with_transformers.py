@@ -1,6 +1,6 @@
 """Times transformers' `generate`, alone and assisted, against this project's: same weights and inputs.
 
-  python scripts/compare_with_transformers.py --target=embedded:lm/target --draft=embedded:lm/draft \\
+  python scripts/compare_with_transformers.py --target=models/gpt2_xl --draft=models/gpt2 \\
       --words=3 --gamma=4 --limit=40
   python scripts/compare_with_transformers.py --target=embedded:ende/target \\
       --draft=embedded:ende/draft --gamma=4
@@ -26,8 +26,8 @@ from specdec_jax.runs.side_by_side import measure
 from specdec_jax.runs.transformers_method import TransformersMethod
 from specdec_jax.sampling import Sampling
 
-_TARGET = flags.DEFINE_string('target', None, 'Model directory, such as embedded:lm/target.')
-_DRAFT = flags.DEFINE_string('draft', None, 'Model directory, such as embedded:lm/draft.')
+_TARGET = flags.DEFINE_string('target', None, 'Model directory, such as embedded:ende/target.')
+_DRAFT = flags.DEFINE_string('draft', None, 'Model directory, such as embedded:ende/draft.')
 _GAMMA = flags.DEFINE_multi_integer(
     'gamma', [4], 'Draft length; repeat the flag for several.', lower_bound=1)
 _INPUTS = flags.DEFINE_string(

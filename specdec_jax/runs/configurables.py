@@ -16,6 +16,8 @@ from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.drafters.ngram import load_ngram
 from specdec_jax.drafters.random import RandomDrafter
 from specdec_jax.models.config import GPT2Config, T5Config
+from specdec_jax.parallel.hosts import Hosts
+from specdec_jax.parallel.mesh import Mesh
 from specdec_jax.runs import alphas
 from specdec_jax.runs import beam
 from specdec_jax.runs import check
@@ -26,6 +28,7 @@ from specdec_jax.runs import figures
 from specdec_jax.runs import fit_ngram
 from specdec_jax.runs import fit_vocabulary
 from specdec_jax.runs import launch
+from specdec_jax.runs import precompile
 from specdec_jax.runs import train
 from specdec_jax.sampling import Sampling
 from specdec_jax.tpu import run as plan_run
@@ -34,8 +37,8 @@ from specdec_jax.training import pairs
 
 for _configurable in (
     launch.main, decode.decode, compare.compare, alphas.alphas, beam.beam, train.train, fit_ngram.fit_ngram,
-    fit_vocabulary.fit_vocabulary, check.check, complete.complete, figures.figures, load_model, examples.read_examples, tasks.task_examples,
-    plan_run.plan,
+    fit_vocabulary.fit_vocabulary, check.check, complete.complete, figures.figures, plan_run.plan,
+    precompile.precompile, load_model, examples.read_examples, tasks.task_examples, Mesh, Hosts,
     Sampling, ModelDrafter, load_ngram, LookupDrafter, RandomDrafter, T5Config, GPT2Config, Vocabulary,
     TokenizersVocabulary, pairs.read_pairs, pairs.text_pairs, pairs.read_predictions, pairs.task_pairs,
     optimizer.optimizer, optimizer.schedule, optimizer.adamw, optimizer.adafactor,

@@ -11,9 +11,11 @@ import gin
 import numpy as np
 
 from specdec_jax.model import Model
+from specdec_jax.parallel import hosts
 from specdec_jax.results import Status
 from specdec_jax.runs import batching
 from specdec_jax.runs import output
+from specdec_jax.runs import sharing
 from specdec_jax.runs.methods import Method
 from specdec_jax.runs.predictions import FAILED
 from specdec_jax.runs.predictions import Predictions
@@ -34,7 +36,7 @@ def decode(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = g
   target, nats), status, statistics, and the reference where there is one. Lines are
   kept as they come in predictions.partial.jsonl; a run that stopped is continued by
   the same command, a batch that fails is marked FAILED and the rest goes on. Summary
-  in summary.json.
+  in summary.json. Of several processes each decodes a part, and process 0 writes these.
 
   Args:
     output_dir: claimed by `launch.main`.
@@ -49,19 +51,24 @@ def decode(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = g
     buckets: lengths that inputs are padded to, a compilation each; powers of two by default.
 
   Returns:
-    The summary.
+    The summary; {} but on process 0.
   """
   method = Method(drafter=drafter, gamma=gamma, lenience=lenience, sampling=sampling, seed=seed,
                   max_decode_len=max_decode_len, logits_processors=tuple(logits_processors))
   inputs = batching.encode(target, examples, max_input_len, long_inputs, prefix)
-  output.claim_examples(output_dir, digest(inputs.examples))
+  seen = digest(inputs.examples)
+  output.claim_examples(output_dir, seen)
   predictions = Predictions(output_dir, len(inputs.examples))
-  if predictions.done:
-    logging.info('%d of %d examples were decoded before.', len(predictions.done), len(inputs.rows))
-  fresh = [i for i in range(len(inputs.rows)) if i not in predictions.done | predictions.failed]
-  todo = [batch for indices in (fresh, sorted(predictions.failed))  # what failed before goes last
+  done, failed = sharing.earlier(predictions, output_dir, seen)
+  if done:
+    logging.info('%d of %d examples were decoded before.', len(done), len(inputs.rows))
+  fresh = [i for i in range(len(inputs.rows)) if i not in done | failed]
+  todo = [batch for indices in (fresh, sorted(failed))  # what failed before goes last
           for batch in batching.batches(inputs, batch_size, max_input_len, indices, buckets)]
-  timing = _decode_all(target, method, inputs, predictions, todo)
+  timing = sharing.merge(
+      predictions, _decode_all(target, method, inputs, predictions, sharing.share(todo)))
+  if timing is None:  # process 0 writes the rest
+    return {}
   predictions.finish()
   summary = {'method': method.name, 'examples': len(inputs.rows), 'cut_inputs': inputs.cut,
              **totals(predictions), **timing, 'predictions': predictions.path}
@@ -74,12 +81,16 @@ def decode(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = g
   return summary
 
 
+decode.several_hosts = True
+
+
 def _decode_all(target, method, inputs, predictions, batches) -> dict:
   """Decodes the batches; tokens/s leaves out the first call of each shape, which compiles."""
   seen, failures = set(), 0
   tokens, seconds, first_seconds = 0, 0.0, 0.0
   with Progress(sum(len(b.indices) for b in batches), method.name) as progress:
     for batch in batches:
+      hosts.check()
       start = time.perf_counter()
       try:
         result = method(target, batch)

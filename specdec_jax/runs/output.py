@@ -24,7 +24,7 @@ def claim(directory: str, bindings: dict[str, str]) -> None:
 
   Args:
     directory: a local path; made where it does not exist.
-    bindings: the configuration; OUTPUT_DIR and main's own settings do not count.
+    bindings: the configuration; OUTPUT_DIR, the hosts and main's own settings do not count.
 
   Raises:
     ValueError: it holds the results of another configuration, or things of no run.
@@ -33,7 +33,8 @@ def claim(directory: str, bindings: dict[str, str]) -> None:
     raise ValueError(f"output_dir is '{directory}', but predictions are appended to as they come; "
                      'name a local directory and copy it afterwards (gcloud storage cp -r).')
   directory = os.path.expanduser(directory)
-  ours = {k: v for k, v in bindings.items() if k != 'OUTPUT_DIR' and not k.startswith('main.')}
+  ours = {k: v for k, v in bindings.items()
+          if k != 'OUTPUT_DIR' and not k.startswith(('main.', 'Hosts.'))}
   ours['run'] = bindings.get('main.run', 'None')
   os.makedirs(directory, exist_ok=True)
   found = {f.name for f in os.scandir(directory) if f.is_dir() or f.stat().st_size}

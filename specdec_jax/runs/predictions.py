@@ -11,6 +11,7 @@ class Predictions:
   """The predictions of one output directory; what an earlier run wrote is found again.
 
   Attributes:
+    total: how many inputs there are.
     done: places in the input of the examples that have a prediction.
     failed: places of those whose last attempt failed; they are tried again.
     complete: whether the final file stands already.
@@ -20,7 +21,7 @@ class Predictions:
     directory = os.path.expanduser(directory)
     self.path = os.path.join(directory, 'predictions.jsonl')
     self._partial_path = os.path.join(directory, 'predictions.partial.jsonl')
-    self._total = total
+    self.total = total
     self._offsets, self.failed = {}, set()
     self.complete = os.path.exists(self.path) and not os.path.exists(self._partial_path)
     if self.complete:
@@ -49,24 +50,27 @@ class Predictions:
       for record in self:
         f.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + '\n')
     os.replace(self.path + '.new', self.path)
-    if not self.failed and len(self._offsets) == self._total:
+    if not self.failed and len(self._offsets) == self.total:
       self._file.close()
       os.remove(self._partial_path)
       self.complete = True
 
   def __iter__(self) -> Iterator[dict]:
     """The records so far, in input order."""
+    return (record for _, record in self.items())
+
+  def items(self) -> Iterator[tuple[int, dict]]:
+    """The records with their places in the input, in that order."""
     if self.complete:
       with open(self.path, encoding='utf-8') as f:
-        yield from map(json.loads, f)
+        yield from enumerate(map(json.loads, f))
       return
     self._file.flush()
     with open(self._partial_path, 'rb') as f:
       for index in sorted(self._offsets):
         f.seek(self._offsets[index])
         record = json.loads(f.readline())
-        del record['index']
-        yield record
+        yield record.pop('index'), record
 
   def _find_earlier(self):
     self._file.seek(0)

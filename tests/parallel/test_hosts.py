@@ -1,0 +1,143 @@
+"""Several processes of one job on one machine: the predictions of one, and an end together."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from specdec_jax.data.examples import read_examples
+from specdec_jax.drafters.model import ModelDrafter
+from specdec_jax.parallel import hosts
+from specdec_jax.parallel.hosts import Hosts
+from specdec_jax.runs import output
+from specdec_jax.runs.decode import decode
+from specdec_jax.sampling import Sampling
+from tiny_pair import draft, files, target, vocabulary  # pylint: disable=unused-import
+
+HERE = pathlib.Path(__file__).parent
+ROOT = HERE.parents[1]
+
+
+SETTINGS = {'max_input_len': 16, 'max_decode_len': 8, 'gamma': 2, 'batch_size': 2}
+
+
+class Job:
+  """A sampled decode in several processes, each the same command."""
+
+  def __init__(self, files, output_dir, devices: int = 1):
+    self.files, self.output_dir, self.devices = files, output_dir, devices
+
+  def start(self, count: int, fails: int | None = None) -> list[subprocess.Popen]:
+    """`fails`: a process that fails as it compiles."""
+    bindings = {'TARGET': f"'{self.files}/target'", 'DRAFT': f"'{self.files}/draft'",
+                'INPUTS': f"'{self.files}/inputs.jsonl'", 'main.compilation_cache_dir': 'None',
+                'decode.logits_processors': '(@fails_in_process(),)',
+                **{f'decode.{name}': value for name, value in SETTINGS.items()}}
+    command = [sys.executable, '-m', 'specdec_jax.main', f'--output_dir={self.output_dir}',
+               '--gin_search_paths=tests/parallel']
+    command += [f'--gin_file={f}.gin' for f in (
+        'failing', 'gin/runs/decode', 'gin/drafters/model', 'gin/inputs/file', 'gin/sampling/temperature_1')]
+    if self.devices > 1:
+      bindings |= {'load_model.mesh': '@Mesh()', 'Mesh.model': self.devices}
+    command += [f'--gin.{name}={value}' for name, value in bindings.items()]
+    if count > 1:
+      with socket.socket() as s:
+        s.bind(('localhost', 0))
+        address = f'localhost:{s.getsockname()[1]}'
+      command += ['--gin.main.hosts=@Hosts()', f"--gin.Hosts.coordinator_address='{address}'",
+                  f'--gin.Hosts.num_processes={count}', '--gin.Hosts.timeout=200']
+    paths = [str(ROOT), str(HERE), os.environ.get('PYTHONPATH', '')]
+    env = {**os.environ, 'PYTHONPATH': os.pathsep.join(paths), 'JAX_PLATFORMS': 'cpu',
+           'XLA_FLAGS': ('--xla_backend_optimization_level=0 '
+                         f'--xla_force_host_platform_device_count={self.devices}'), 'FAILS_IN_PROCESS': str(fails)}
+    return [subprocess.Popen(command + ([f'--gin.Hosts.process_id={i}'] if count > 1 else []), cwd=ROOT,
+                             env=env, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            for i in range(count)]
+
+  def run(self, count: int, fails: int | None = None):
+    """Exit codes and what stood on stderr."""
+    running = self.start(count, fails)
+    errors = [p.communicate()[1] for p in running]
+    return [p.returncode for p in running], errors
+
+
+def lines(path):
+  return [json.loads(line) for line in path.read_text(encoding='utf-8').splitlines()]
+
+
+def without_scores(found):
+  return [{k: v for k, v in line.items() if k != 'scores'} for line in found]
+
+
+@pytest.fixture(scope='module')
+def whole(files, target, draft, tmp_path_factory):
+  """The predictions of one process, without scores: theirs depend on the compiler's last bits."""
+  directory = tmp_path_factory.mktemp('whole')
+  output.claim(str(directory), {})
+  decode(str(directory), target, read_examples(files / 'inputs.jsonl'), ModelDrafter(draft),
+         sampling=Sampling(temperature=1.0), **SETTINGS)
+  return without_scores(lines(directory / 'predictions.jsonl'))
+
+
+def test_two_processes_write_what_one_does(files, whole, tmp_path):
+  codes, errors = Job(files, tmp_path).run(2)
+  assert codes == [0, 0], errors
+  assert without_scores(lines(tmp_path / 'predictions.jsonl')) == whole
+  share = lines(tmp_path / 'process_1' / 'predictions.partial.jsonl')
+  assert 0 < len(share) < len(whole)
+  assert json.loads((tmp_path / 'summary.json').read_text())['examples'] == len(whole)
+
+
+@pytest.mark.long
+def test_four_processes_with_a_mesh_each(files, whole, tmp_path):
+  codes, errors = Job(files, tmp_path, devices=2).run(4)
+  assert codes == [0] * 4, errors
+  assert without_scores(lines(tmp_path / 'predictions.jsonl')) == whole
+
+
+@pytest.mark.long
+@pytest.mark.parametrize('failing, then', [(1, 2), (0, 1)])
+def test_a_process_that_fails_ends_all_and_loses_nothing(files, whole, tmp_path, failing, then):
+  """The other one stops with its reason; the same command, with fewer processes too, goes on."""
+  job = Job(files, tmp_path)
+  codes, errors = job.run(2, fails=failing)
+  assert codes == [1, 1]
+  assert f'specdec_jax: error: process {failing} failed: out of something' in errors[1 - failing]
+  folders = [tmp_path, tmp_path / 'process_1']
+  before = [line['index'] for line in lines(folders[1 - failing] / 'predictions.partial.jsonl')]
+  assert 0 < len(before) < len(whole)
+  codes, errors = job.run(then)
+  assert codes == [0] * then, errors
+  assert without_scores(lines(tmp_path / 'predictions.jsonl')) == whole
+  if then == 2:
+    share = lines(folders[1] / 'predictions.partial.jsonl')
+    assert not set(before) & {line['index'] for line in share}, 'nothing is decoded twice'
+
+
+@pytest.mark.long
+def test_a_process_that_is_killed_ends_all(files, tmp_path):
+  first, second = Job(files, tmp_path).start(2)
+  while not (tmp_path / 'process_1' / 'environment.json').exists():
+    assert first.poll() is None and second.poll() is None
+    time.sleep(0.1)
+  second.kill()
+  error = first.communicate()[1]
+  assert first.returncode != 0 and ('heartbeat' in error or 'unhealthy' in error), error
+
+
+def test_one_process_says_and_hears_itself():
+  assert hosts.count() == 1 and hosts.index() == 0
+  assert hosts.gather('x', [1]) == [[1]] and hosts.bring('y', 2) == [2]
+  hosts.check()
+
+
+def test_settings():
+  with pytest.raises(ValueError, match='together, or none'):
+    Hosts(num_processes=2)
+  with pytest.raises(ValueError, match='must be 0 to 1'):
+    Hosts(coordinator_address='localhost:1', num_processes=2, process_id=2)
