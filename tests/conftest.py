@@ -15,8 +15,12 @@ settings.load_profile('repeatable')
 
 
 @pytest.fixture(autouse=True)
-def no_configuration_is_left():
-  """A run locks gin's configuration; the next test starts without one."""
+def nothing_is_left_of_a_run():
+  """A run locks gin's configuration and turns the compilation cache on; the next test has neither."""
   yield
   if 'gin' in sys.modules:
     sys.modules['gin'].clear_config()
+  if 'jax' in sys.modules and (jax := sys.modules['jax']).config.jax_compilation_cache_dir:
+    from jax.experimental.compilation_cache import compilation_cache
+    jax.config.update('jax_compilation_cache_dir', None)
+    compilation_cache.reset_cache()
