@@ -199,7 +199,8 @@ class DecoderLayer(nn.Module):
     self.mlp = MLP(cfg)
     self.dropout = nn.Dropout(cfg.dropout_rate, broadcast_dims=(-2,))
 
-  def __call__(self, x, bias, query_positions, causal, cross_mask, cross, cache, deterministic=True):
+  def __call__(self, x, bias, query_positions, key_positions, mask, cross_mask, cross, cache, write,
+               deterministic=True):
     """One layer over T new tokens; returns [B, T, E] and the updated self-attention cache.
 
     Without a cache (teacher forcing) the keys are those of the T tokens themselves.
@@ -207,11 +208,10 @@ class DecoderLayer(nn.Module):
     h = self.pre_self_attention_layer_norm(x)
     keys, values = self.self_attention.keys_values(h)
     if cache is not None:
-      keys = cache_lib.write(cache['key'], keys, query_positions[:, 0])
-      values = cache_lib.write(cache['value'], values, query_positions[:, 0])
+      keys, values = write(cache['key'], keys), write(cache['value'], values)
     if self.config.relative_bias_per_layer:
-      bias = self.relpos_bias(query_positions, jnp.arange(keys.shape[2]))
-    h = self.self_attention(h, keys, values, bias + causal, deterministic)
+      bias = self.relpos_bias(query_positions, key_positions)
+    h = self.self_attention(h, keys, values, bias + mask, deterministic)
     x += self.dropout(h, deterministic=deterministic)
     h = self.encoder_decoder_attention(
         self.pre_cross_attention_layer_norm(x), cross['key'], cross['value'], cross_mask, deterministic)
@@ -243,17 +243,30 @@ class Decoder(nn.Module):
 
   def __call__(self, embedded, positions, cross, cross_mask, caches, embedding, deterministic=True):
     """[B, T, E] at positions [B]... -> float32 logits [B, T, V] and caches."""
+    num_keys = embedded.shape[1] if caches is None else caches[0]['key'].shape[2]
+    query_positions = positions[:, None] + jnp.arange(embedded.shape[1])
+    write = lambda old, new: cache_lib.write(old, new, positions)
+    return self.attend(embedded, query_positions, jnp.arange(num_keys),
+                       cache_lib.causal_mask(query_positions, num_keys)[:, None], write,
+                       cross, cross_mask, caches, embedding, deterministic)
+
+  def attend(self, embedded, query_positions, key_positions, mask, write, cross, cross_mask, caches,
+             embedding, deterministic=True):
+    """As `__call__`, but that the caller says where keys lie and who sees them.
+
+    Args:
+      query_positions: int32 [B, T], absolute.
+      key_positions: int32 [K] or [B, 1, K], of what each cache slot holds.
+      mask: additive float32 [B, 1, T, K].
+      write: `write(old [B, H, K, D], new [B, H, T, D])`, into the cache.
+    """
     cfg = self.config
     x = self.dropout(embedded, deterministic=deterministic)
-    num_keys = x.shape[1] if caches is None else caches[0]['key'].shape[2]
-    key_positions = jnp.arange(num_keys)
-    query_positions = positions[:, None] + jnp.arange(x.shape[1])
-    causal = cache_lib.causal_mask(query_positions, num_keys)[:, None]
     bias = 0.0 if cfg.relative_bias_per_layer else self.relpos_bias(query_positions, key_positions)
     updated = []
     for i, layer in enumerate(self.layers):
-      x, cache = layer(x, bias, query_positions, causal, cross_mask, cross[i],
-                       None if caches is None else caches[i], deterministic)
+      x, cache = layer(x, bias, query_positions, key_positions, mask, cross_mask, cross[i],
+                       None if caches is None else caches[i], write, deterministic)
       updated.append(cache)
     x = self.dropout(self.decoder_norm(x), deterministic=deterministic)
     if not cfg.logits_via_embedding:

@@ -27,31 +27,12 @@ def step(t5: t5_lib.T5, cache, tokens, positions, slot, key_positions, visible):
   Returns:
     float32 logits [B, M, V] for the token after each node, and the cache.
   """
-  cfg, decoder = t5.config, t5.decoder
   mask = jnp.where(visible, 0.0, cache_lib.MASKED)[:, None]
-  relative = lambda module: module.relpos_bias(positions, key_positions[:, None])
-  bias = 0.0 if cfg.relative_bias_per_layer else relative(decoder)
   write = lambda old, new: lax.dynamic_update_slice(old, new.astype(old.dtype), (0, 0, slot, 0))
-  x, updated = t5.token_embedder(tokens), []
-  for layer, own, cross in zip(decoder.layers, cache['self'], cache['cross']):
-    h = layer.pre_self_attention_layer_norm(x)
-    keys, values = layer.self_attention.keys_values(h)
-    keys, values = write(own['key'], keys), write(own['value'], values)
-    updated.append({'key': keys, 'value': values})
-    if cfg.relative_bias_per_layer:
-      bias = relative(layer)
-    x += layer.self_attention(h, keys, values, bias + mask)
-    x += layer.encoder_decoder_attention(
-        layer.pre_cross_attention_layer_norm(x), cross['key'], cross['value'], cache['cross_mask'])
-    x += layer.mlp(layer.pre_mlp_layer_norm(x))
-  x = decoder.decoder_norm(x)
-  if not cfg.logits_via_embedding:
-    logits = decoder.logits_dense(x)
-  else:
-    if cfg.scale_tied_logits:
-      x = x * cfg.emb_dim ** -0.5
-    logits = jnp.einsum('bte,ve->btv', x, t5.token_embedder.embedding.astype(cfg.dtype),
-                        preferred_element_type=jnp.float32)
+  embedder = t5.token_embedder
+  logits, updated = t5.decoder.attend(
+      embedder(tokens), positions, key_positions[:, None], mask, write, cache['cross'],
+      cache['cross_mask'], cache['self'], embedder.embedding)
   return logits, {**cache, 'self': updated}
 
 
