@@ -8,19 +8,15 @@ its infer.py: `EncoderDecoderModel.predict_batch` with `temperature_sample` at t
 its minimal network (t5x/examples/t5/network.py). See docs/benchmarks.md for what is measured.
 """
 
-import sys
-
 from absl import app
 from absl import flags
-import jax
 
 from specdec_jax.checkpoints.directory import load_model
 from specdec_jax.data.examples import read_examples
 from specdec_jax.drafters.model import ModelDrafter
-from specdec_jax.runs import batching
-from specdec_jax.runs import report
+from specdec_jax.runs import command
+from specdec_jax.runs import side_by_side
 from specdec_jax.runs.methods import Method
-from specdec_jax.runs.side_by_side import measure
 from specdec_jax.runs.t5x_method import T5XMethod
 from specdec_jax.sampling import Sampling
 
@@ -46,28 +42,12 @@ def run():
   common = dict(sampling=Sampling(temperature=0.0), max_decode_len=_MAX_DECODE_LEN.value)
   methods = [T5XMethod(target, _MAX_DECODE_LEN.value), Method(**common)] + [
       Method(drafter=drafter, gamma=gamma, **common) for gamma in _GAMMA.value]
-  examples = read_examples(_INPUTS.value, limit=_LIMIT.value)
-  inputs = batching.encode(target, examples, _MAX_INPUT_LEN.value)
-  batches = batching.batches(inputs, 1, _MAX_INPUT_LEN.value)
-  table, wrong = measure(target, inputs, batches, methods, _REPEATS.value)
-  device = jax.devices()[0]
-  print(f'Target: {report.describe(target)}. {len(examples)} inputs at batch 1, greedy, up to '
-        f'{_MAX_DECODE_LEN.value} tokens, medians of {_REPEATS.value}, on {device.device_kind}.\n\n'
-        f'{table}')
-  if wrong:
-    raise ValueError(f"{len(wrong)} texts differ from T5X's where no tie explains it: "
-                     + '; '.join(wrong[:3]))
+  side_by_side.compare(
+      target, read_examples(_INPUTS.value, limit=_LIMIT.value), methods, _REPEATS.value,
+      _MAX_INPUT_LEN.value, _MAX_DECODE_LEN.value, 'T5X')
 
 
-def main(argv) -> int:
-  if argv[1:]:
-    raise app.UsageError(f"unexpected argument '{argv[1]}'.")
-  try:
-    run()
-  except (ValueError, OSError, ImportError) as e:
-    print(f'benchmark_t5x: error: {e}', file=sys.stderr)
-    return 1
-  return 0
+main = command.main('benchmark_t5x', run)
 
 
 if __name__ == '__main__':

@@ -10,19 +10,15 @@ there: pip install -e '.[huggingface]'. All decode greedily in float32 at batch 
 weights are put into transformers' own classes in memory. See docs/benchmarks.md for how a time is taken.
 """
 
-import sys
-
 from absl import app
 from absl import flags
-import jax
 
 from specdec_jax.checkpoints.directory import load_model
 from specdec_jax.data.examples import read_examples
 from specdec_jax.drafters.model import ModelDrafter
-from specdec_jax.runs import batching
-from specdec_jax.runs import report
+from specdec_jax.runs import command
+from specdec_jax.runs import side_by_side
 from specdec_jax.runs.methods import Method
-from specdec_jax.runs.side_by_side import measure
 from specdec_jax.runs.transformers_method import TransformersMethod
 from specdec_jax.sampling import Sampling
 
@@ -52,26 +48,12 @@ def run():
   methods = ([TransformersMethod(target, length), Method(**common)]
              + [m for g in _GAMMA.value for m in (
                  TransformersMethod(target, length, draft, g), Method(drafter=drafter, gamma=g, **common))])
-  examples = read_examples(_INPUTS.value, limit=_LIMIT.value, words=_WORDS.value)
-  inputs = batching.encode(target, examples, _MAX_INPUT_LEN.value)
-  batches = batching.batches(inputs, 1, _MAX_INPUT_LEN.value)
-  table, wrong = measure(target, inputs, batches, methods, _REPEATS.value)
-  print(f'Target: {report.describe(target)}. {len(examples)} inputs at batch 1, greedy, up to '
-        f'{length} tokens, medians of {_REPEATS.value}, on {jax.devices()[0].device_kind}.\n\n{table}')
-  if wrong:
-    raise ValueError(f"{len(wrong)} texts differ from transformers' where no tie explains it: "
-                     + '; '.join(wrong[:3]))
+  side_by_side.compare(
+      target, read_examples(_INPUTS.value, limit=_LIMIT.value, words=_WORDS.value), methods,
+      _REPEATS.value, _MAX_INPUT_LEN.value, length, 'transformers')
 
 
-def main(argv) -> int:
-  if argv[1:]:
-    raise app.UsageError(f"unexpected argument '{argv[1]}'.")
-  try:
-    run()
-  except (ValueError, OSError, ImportError) as e:
-    print(f'compare_with_transformers: error: {e}', file=sys.stderr)
-    return 1
-  return 0
+main = command.main('compare_with_transformers', run)
 
 
 if __name__ == '__main__':

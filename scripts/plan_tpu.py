@@ -7,13 +7,13 @@ Needs libtpu (pip install libtpu==0.0.52), no TPU. See docs/tpu.md.
 """
 
 import os
-import sys
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')  # else jax looks for a TPU
 
 from absl import app
 from absl import flags
 
+from specdec_jax.runs import command
 from specdec_jax.sampling import Sampling
 from specdec_jax.tpu import tables
 from specdec_jax.tpu.chips import CHIPS
@@ -52,15 +52,7 @@ def run():
       f.write(found.program)
 
 
-def main(argv) -> int:
-  if argv[1:]:
-    raise app.UsageError(f"unexpected argument '{argv[1]}'.")
-  try:
-    run()
-  except (ValueError, OSError, ImportError) as e:
-    print(f'plan_tpu: error: {e}', file=sys.stderr)
-    return 1
-  return 0
+main = command.main('plan_tpu', run)
 
 
 if __name__ == '__main__':

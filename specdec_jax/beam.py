@@ -12,6 +12,7 @@ import numpy as np
 
 from specdec_jax import beam_state
 from specdec_jax.beam_results import BeamResult, BeamStats
+from specdec_jax.checks import whole
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.laws import Law
 from specdec_jax.results import Status
@@ -56,11 +57,10 @@ def beam_search(target, tokens, num_beams: int = 4, alpha: float = 0.6, max_deco
     `BeamResult`, on the host.
   """
   tokens = target.check_tokens(tokens)
-  most = target.config.vocab_size
   if target.config.decoder_only:
     raise ValueError('beam_search is for models with an encoder; this one is decoder-only.')
-  num_beams = _whole('num_beams', num_beams, 1, most)
-  max_decode_len = _whole('max_decode_len', max_decode_len, 1)
+  num_beams = _beams('num_beams', num_beams, 1, target)
+  max_decode_len = whole('max_decode_len', max_decode_len, 1)
   if not 0 <= alpha < float('inf'):
     raise ValueError(f'alpha is {alpha}; it must be at least 0 (no length penalty) and finite.')
   settings = Settings(num_beams=num_beams, max_decode_len=max_decode_len)
@@ -76,19 +76,18 @@ def beam_search(target, tokens, num_beams: int = 4, alpha: float = 0.6, max_deco
                        'drafted by a ModelDrafter.')
     drafter.check(target)
     settings = dataclasses.replace(
-        settings, gamma=_whole('gamma', 4 if gamma is None else gamma, 1),
-        draft_beams=_whole('draft_beams', num_beams if draft_beams is None else draft_beams,
-                           num_beams, most, ' (num_beams)'))
+        settings, gamma=whole('gamma', 4 if gamma is None else gamma, 1),
+        draft_beams=_beams('draft_beams', num_beams if draft_beams is None else draft_beams,
+                           num_beams, target, ' (num_beams)'))
   draft = None if drafter is None else drafter.draft
   return jax.device_get(search(target, draft, tokens, np.float32(alpha), settings))
 
 
-def _whole(name, value, least, most=None, of='') -> int:
-  if not float(value).is_integer() or value < least:
-    raise ValueError(f'{name} is {value}; it must be a whole number of at least {least}{of}.')
-  if most is not None and value > most:
+def _beams(name, value, least, target, hint='') -> int:
+  value, most = whole(name, value, least, hint=hint), target.config.vocab_size
+  if value > most:
     raise ValueError(f'{name} is {value}, but the model has only {most} tokens; take fewer beams.')
-  return int(value)
+  return value
 
 
 @functools.partial(jax.jit, static_argnames='settings')

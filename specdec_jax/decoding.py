@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jax import lax
 import numpy as np
 
+from specdec_jax.checks import whole
 from specdec_jax.laws import Law
 from specdec_jax.parallel.mesh import place_rows
 from specdec_jax.results import Result, Stats, Status, Trace
@@ -80,7 +81,7 @@ def speculative_decode(target, drafter, tokens, *, gamma: int = 7, sampling: Sam
   Returns:
     `Result`, on the host.
   """
-  gamma = _whole('gamma', gamma, 1, hint=' (autoregressive_decode decodes without a draft)')
+  gamma = whole('gamma', gamma, 1, hint=' (autoregressive_decode decodes without a draft)')
   check_lenience(lenience)
   check_verification(verification)
   drafter.check(target)
@@ -101,9 +102,9 @@ def autoregressive_decode(target, tokens, *, sampling: Sampling = Sampling(), ma
 def _run(target, drafter, tokens, lengths, seed, ids, settings):
   tokens = target.check_tokens(tokens)
   settings = dataclasses.replace(
-      settings, max_decode_len=_whole('max_decode_len', settings.max_decode_len, 1))
+      settings, max_decode_len=whole('max_decode_len', settings.max_decode_len, 1))
   lengths = target.check_lengths(tokens, lengths, settings.max_decode_len)
-  seed = np.uint32(_whole('seed', seed, 0, _MOST_KEYS))
+  seed = np.uint32(whole('seed', seed, 0, _MOST_KEYS))
   ids = np.arange(len(tokens)) if ids is None else np.asarray(ids)
   if ids.shape != (len(tokens),) or not np.issubdtype(ids.dtype, np.integer):
     raise ValueError(f'ids must be {len(tokens)} integers, one a row of tokens, not '
@@ -114,13 +115,6 @@ def _run(target, drafter, tokens, lengths, seed, ids, settings):
   result = jax.device_get(decode_loop(target, drafter, tokens, seed, ids, settings, lengths))
   most = result.stats.target_calls.max()
   return result.replace(trace=jax.tree.map(lambda x: x[:, :most], result.trace))
-
-
-def _whole(name, value, least, most=None, hint='') -> int:
-  if value != int(value) or value < least or (most is not None and value > most):
-    bounds = f'of at least {least}' if most is None else f'from {least} to {most}'
-    raise ValueError(f'{name} is {value}; it must be a whole number {bounds}{hint}.')
-  return int(value)
 
 
 @functools.partial(jax.jit, static_argnames='settings')

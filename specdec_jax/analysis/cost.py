@@ -18,8 +18,22 @@ from specdec_jax.sampling import Sampling
 _MOST_CALLS = 1 << 20  # of a part that takes no time at all, such as a table's prefill
 
 
+class Ratios:
+  """What follows from the seconds draft_step, target_step and verify_pass."""
+
+  @property
+  def c(self) -> float:
+    """Draft step over target step [§3.3]."""
+    return self.draft_step / self.target_step
+
+  @property
+  def verify_cost(self) -> float:
+    """(gamma + 1)-token pass over one-token pass; the paper takes it to be 1."""
+    return self.verify_pass / self.target_step
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Cost:
+class Cost(Ratios):
   """Times in seconds, medians; every pass includes its laws and draws, as in a decode.
 
   Attributes:
@@ -36,16 +50,6 @@ class Cost:
   verify_pass: float
   target_encoder: float
   draft_encoder: float
-
-  @property
-  def c(self) -> float:
-    """Draft step over target step [§3.3]."""
-    return self.draft_step / self.target_step
-
-  @property
-  def verify_cost(self) -> float:
-    """(gamma + 1)-token pass over one-token pass; the paper takes it to be 1."""
-    return self.verify_pass / self.target_step
 
   @property
   def slope(self) -> float:

@@ -1,6 +1,6 @@
 """Inputs from text, TSV and JSON-lines files, gzipped or not, local or gs://."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 import dataclasses
 import gzip
 import json
@@ -27,6 +27,22 @@ class Example:
   id: int | str
   text: str
   reference: str | None = None
+
+
+def texts_of(examples: Iterable, field: str, setting: str) -> list[str]:
+  """The 'text' or 'reference' of each example; `setting`, a gin name, stands in messages.
+
+  Raises:
+    ValueError: another field, or an example without a reference.
+  """
+  if field not in ('reference', 'text'):
+    raise ValueError(f"{setting}.field is {field!r}; use 'reference' or 'text'.")
+  examples = list(examples)
+  missing = [e.id for e in examples if getattr(e, field) is None]
+  if missing:
+    raise ValueError(f'Example {missing[0]} has no reference; set read_examples.reference_field, or '
+                     f"{setting}.field = 'text' to take the texts themselves.")
+  return [getattr(e, field) for e in examples]
 
 
 def read_examples(path: str | os.PathLike, text_field: Field | None = None,

@@ -98,12 +98,12 @@ def over_texts(target, drafter, batches, results, sampling: Sampling, num_tokens
     total += int(result.lengths[row])
     if total >= num_tokens:
       break
-  extra = {} if lenience == 1 else {'lenience': lenience}
   sums, counts = [], []
   for texts in of_bucket.values():
     tokens, emitted, lengths, of_prompts = map(np.stack, zip(*texts))
     sums += alpha_lib.text_betas(
         target, drafter, tokens, emitted, lengths, sampling,
-        prompt_lengths=of_prompts if target.config.decoder_only else None, **extra).tolist()
+        prompt_lengths=of_prompts if target.config.decoder_only else None,
+        lenience=lenience).tolist()
     counts += lengths.tolist()
   return alpha_lib.estimate(sums, counts)

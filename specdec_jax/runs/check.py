@@ -1,7 +1,6 @@
 """The check run: is the text the target's own, and what does a good or bad draft change?"""
 
 from collections.abc import Iterable
-import dataclasses
 
 import gin
 import numpy as np

@@ -6,6 +6,7 @@ import os
 import gin
 import numpy as np
 
+from specdec_jax.data.examples import texts_of
 from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.drafters.ngram import NGramDrafter
 from specdec_jax.runs import output
@@ -28,28 +29,17 @@ def fit_ngram(output_dir: str, vocabulary: Vocabulary = gin.REQUIRED,
   Returns:
     The report, also in `output_dir`/report.json.
   """
-  if field not in ('reference', 'text'):
-    raise ValueError(f"fit_ngram.field is {field!r}; use 'reference' or 'text'.")
-  examples = list(examples)
-  table = NGramDrafter.fit(_rows(examples, field, vocabulary), order=order, successors=successors,
-                           vocabulary=vocabulary)
+  texts = texts_of(examples, field, 'fit_ngram')
+  rows = (vocabulary.encode(text) + [vocabulary.eos_id] for text in texts)
+  table = NGramDrafter.fit(rows, order=order, successors=successors, vocabulary=vocabulary)
   path = os.path.join(output_dir, 'ngram')
   table.save(path, overwrite=True)
   tokens, pairs = table.num_counted, np.asarray(table.counts, np.int64).sum()
-  report = {'drafter': table.name, 'texts': len(examples), 'tokens': tokens,
+  report = {'drafter': table.name, 'texts': len(texts), 'tokens': tokens,
             'pairs_kept': float(pairs / tokens) if order == 2 else None,
             'bytes': sum(f.stat().st_size for f in os.scandir(path)), 'path': path}
   output.write_json(output_dir, 'report.json', report)
   kept = f', {report["pairs_kept"]:.1%} of the pairs kept' if order == 2 else ''
-  print(f'{table.name} of {len(examples)} texts, {tokens} tokens{kept}: {path}, '
+  print(f'{table.name} of {len(texts)} texts, {tokens} tokens{kept}: {path}, '
         f'{report["bytes"]} bytes.')
   return report
-
-
-def _rows(examples, field, vocabulary):
-  for example in examples:
-    text = getattr(example, field)
-    if text is None:
-      raise ValueError(f'Example {example.id} has no reference; set read_examples.reference_field, or '
-                       "fit_ngram.field = 'text' to count the texts themselves.")
-    yield vocabulary.encode(text) + [vocabulary.eos_id]

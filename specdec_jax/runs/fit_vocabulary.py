@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import gin
 import numpy as np
 
+from specdec_jax.data.examples import texts_of
 from specdec_jax.data.tokenizers_fitting import fit_tokenizer
 from specdec_jax.runs import output
 
@@ -22,12 +23,7 @@ def fit_vocabulary(output_dir: str, examples: Iterable = gin.REQUIRED, field: st
   Returns:
     The report, also in `output_dir`/report.json.
   """
-  if field not in ('reference', 'text'):
-    raise ValueError(f"fit_vocabulary.field is {field!r}; use 'text' or 'reference'.")
-  texts = [getattr(example, field) for example in examples]
-  if None in texts:
-    raise ValueError(f'Example {texts.index(None)} has no reference; set read_examples.reference_field, or '
-                     "fit_vocabulary.field = 'text'.")
+  texts = texts_of(examples, field, 'fit_vocabulary')
   tokenizer = fit_tokenizer(texts, size, kind, lowercase)
   path = output.write(output_dir, 'tokenizer.json', tokenizer.to_str())
   lengths = [len(encoding.ids) for encoding in tokenizer.encode_batch(texts, add_special_tokens=False)]

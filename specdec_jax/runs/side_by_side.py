@@ -1,10 +1,39 @@
 """Several decoders of the same weights over the same inputs, ours and others', in one table."""
 
+import jax
+
 from specdec_jax.analysis.tables import markdown
 from specdec_jax.analysis.tables import number
 from specdec_jax.runs import agreement
+from specdec_jax.runs import batching
+from specdec_jax.runs import report
 from specdec_jax.runs.methods import Method
 from specdec_jax.runs.timing import time_methods
+
+
+def compare(target, examples, methods, repeats: int, max_input_len: int, max_decode_len: int,
+            others: str) -> None:
+  """Prints the table of `measure` over examples at batch 1.
+
+  Args:
+    target, methods, repeats: as in `measure`.
+    examples: of `data.examples.Example`.
+    max_input_len: longer inputs are refused.
+    max_decode_len: of the methods, for the heading.
+    others: whose texts the first method gives, such as 'T5X'.
+
+  Raises:
+    ValueError: texts differ where no tie explains it; the table is printed first.
+  """
+  inputs = batching.encode(target, examples, max_input_len)
+  batches = batching.batches(inputs, 1, max_input_len)
+  table, wrong = measure(target, inputs, batches, methods, repeats)
+  print(f'Target: {report.describe(target)}. {len(examples)} inputs at batch 1, greedy, up to '
+        f'{max_decode_len} tokens, medians of {repeats}, on {jax.devices()[0].device_kind}.\n\n{table}')
+  if wrong:
+    possessive = others + ("'" if others.endswith('s') else "'s")
+    raise ValueError(f'{len(wrong)} texts differ from {possessive} where no tie explains it: '
+                     + '; '.join(wrong[:3]))
 
 
 def measure(target, inputs, batches, methods, repeats: int) -> tuple[str, list[str]]:

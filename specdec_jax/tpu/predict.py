@@ -3,6 +3,7 @@
 import dataclasses
 
 from specdec_jax.analysis import theory
+from specdec_jax.analysis.cost import Ratios
 from specdec_jax.tpu.chips import Chip, num_devices
 from specdec_jax.tpu.traffic import Assumptions, Pass, decoder_pass
 
@@ -58,7 +59,7 @@ class Setting:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Predicted:
+class Predicted(Ratios):
   """Times of the parts of an iteration and what follows from them; seconds.
 
   Attributes:
@@ -81,16 +82,6 @@ class Predicted:
   tokens_per_second: float | None = None
   tokens_per_second_alone: float
   pays_less_from_batch: int | None = None
-
-  @property
-  def c(self) -> float:
-    """Draft step over target step [§3.3]."""
-    return self.draft_step / self.target_step
-
-  @property
-  def verify_cost(self) -> float:
-    """(gamma + 1)-token pass over one-token pass; the paper takes it to be 1."""
-    return self.verify_pass / self.target_step
 
 
 def predict(setting: Setting, gamma: int, alpha: float | None = None) -> Predicted:

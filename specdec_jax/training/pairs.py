@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 
-from specdec_jax.data.examples import Field, read_examples
+from specdec_jax.data.examples import Field, read_examples, texts_of
 from specdec_jax.data.tasks import iterate_task
 from specdec_jax.data.vocabulary import Vocabulary
 
@@ -34,8 +34,8 @@ def text_pairs(examples: Iterable, vocabulary, field: str = 'text', pack: int = 
     pack: put whole texts, shuffled by `seed`, behind each other into rows of up to so many tokens, so
       that little is padding; longer texts are left out. 0 leaves every text a row.
   """
-  texts = (getattr(e, field) for e in examples)
-  rows = [np.array(vocabulary.encode(text) + [vocabulary.eos_id], np.int32) for text in texts]
+  rows = [np.array(vocabulary.encode(text) + [vocabulary.eos_id], np.int32)
+          for text in texts_of(examples, field, 'text_pairs')]
   return [([], row) for row in (_pack(rows, pack, seed) if pack else rows)]
 
 
