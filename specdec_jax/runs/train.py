@@ -19,8 +19,8 @@ from specdec_jax.training.trainer import evaluate, train as train_loop
 def train(output_dir: str, config: T5Config | GPT2Config = gin.REQUIRED,
           vocabulary: Vocabulary = gin.REQUIRED, train_pairs=gin.REQUIRED,
           validation_pairs=gin.REQUIRED, make_optimizer=gin.REQUIRED, steps: int = gin.REQUIRED,
-          init_from: Model | None = None, teacher: Model | None = None, tokens_per_batch: int = 2048,
-          buckets=BUCKETS, label_smoothing: float = 0.0, seed: int = 0, eval_every: int = 500,
+          init_from: Model | None = None, teacher: Model | None = None, divergence: str = 'kl',
+          tokens_per_batch: int = 2048, buckets=BUCKETS, label_smoothing: float = 0.0, seed: int = 0, eval_every: int = 500,
           checkpoint_every: int = 500, log_every: int = 50, bleu_pairs: int = 0,
           max_decode_len: int = 128, storage: str = 'float32') -> dict:
   """Trains into `output_dir`/model; a run that was stopped goes on from its last checkpoint.
@@ -35,6 +35,7 @@ def train(output_dir: str, config: T5Config | GPT2Config = gin.REQUIRED,
     steps: updates in all.
     init_from: a model whose weights to start from, with a fresh optimiser.
     teacher: a model whose laws are the labels in place of the target tokens: distillation.
+    divergence: from the teacher's laws: 'kl', or 'tvd', whose mean is 1 - alpha; 'kl' first learns faster.
     tokens_per_batch, buckets: see `training.batches.Batches`.
     label_smoothing: mass moved from the target token to a uniform law.
     seed: of the initial weights, the order and dropout.
@@ -57,6 +58,9 @@ def train(output_dir: str, config: T5Config | GPT2Config = gin.REQUIRED,
                      f'config {_sizes(config)}; they must agree.')
   if teacher is not None and teacher.vocabulary != vocabulary:
     raise ValueError('teacher has another vocabulary than train.vocabulary; distillation needs one for both.')
+  if divergence not in ('kl', 'tvd') or (divergence == 'tvd' and (teacher is None or label_smoothing)):
+    raise ValueError(f"train.divergence is {divergence!r}; use 'kl', or with a train.teacher and no "
+                     "label smoothing 'tvd'.")
   batches = Batches(concatenate(train_pairs), tokens_per_batch, seed, tuple(buckets))
   validation = Batches(validation_pairs, tokens_per_batch, seed, tuple(buckets))
   to_translate = validation_pairs[:bleu_pairs]
@@ -69,7 +73,7 @@ def train(output_dir: str, config: T5Config | GPT2Config = gin.REQUIRED,
   params = train_loop(
       config, batches, validation, os.path.join(output_dir, 'checkpoints'), steps=steps,
       optimizer=make_optimizer(steps), init_params=None if init_from is None else init_from.params,
-      teacher=teacher, seed=seed, label_smoothing=label_smoothing, eval_every=eval_every,
+      teacher=teacher, divergence=divergence, seed=seed, label_smoothing=label_smoothing, eval_every=eval_every,
       checkpoint_every=checkpoint_every, log_every=log_every, on_eval=on_eval)
   save_model(as_model(params), os.path.join(output_dir, 'model'), storage=storage, overwrite=True)
   report = {'steps': steps, 'epochs': steps / batches.per_epoch, 'left_out': batches.left_out,

@@ -43,17 +43,20 @@ def log_probs(config, params, batch, dropout_key=None):
   return jax.nn.log_softmax(logits)
 
 
-def token_losses(config, params, batch, label_smoothing=0.0, dropout_key=None, teacher=None):
+def token_losses(config, params, batch, label_smoothing=0.0, dropout_key=None, teacher=None,
+                 divergence='kl'):
   """Summed cross-entropy over real target tokens (nats), and their number.
 
-  With a teacher, a `Model` of the same vocabulary, the labels are its laws instead of the
-  tokens: word-level distillation.
+  With a teacher, a `Model` of the same vocabulary, the labels are its laws p instead of the
+  tokens: word-level distillation. 'kl' is cross-entropy still; 'tvd' is the total variation
+  distance 1 - sum(min(p, q)) = D_LK(p, q) [def. 3.2], whose mean is 1 - alpha [cor. 3.6].
   """
   targets = batch['targets']
   ours = log_probs(config, params, batch, dropout_key)
   if teacher is not None:
-    labels = jnp.exp(log_probs(teacher.config, teacher.params, batch))
-    losses = -(labels[..., :config.vocab_size] * ours).sum(-1)
+    labels = jnp.exp(log_probs(teacher.config, teacher.params, batch))[..., :config.vocab_size]
+    losses = (1 - jnp.minimum(labels, jnp.exp(ours)).sum(-1) if divergence == 'tvd'
+              else -(labels * ours).sum(-1))
   else:
     losses = -jnp.take_along_axis(ours, targets[..., None], -1)[..., 0]
   if label_smoothing:
@@ -63,14 +66,16 @@ def token_losses(config, params, batch, label_smoothing=0.0, dropout_key=None, t
   return jnp.sum(losses * real), jnp.sum(real)
 
 
-@functools.partial(jax.jit, static_argnames=('config', 'update', 'label_smoothing'), donate_argnums=0)
-def train_step(state: TrainState, batch, seed, teacher=None, *, config, update, label_smoothing):
+@functools.partial(jax.jit, static_argnames=('config', 'update', 'label_smoothing', 'divergence'),
+                   donate_argnums=0)
+def train_step(state: TrainState, batch, seed, teacher=None, *, config, update, label_smoothing,
+               divergence='kl'):
   """One update; returns the new state, mean loss (nats a token) and number of target tokens."""
   key = jax.random.fold_in(jax.random.key(seed), state.step)
 
   def mean_loss(params):
     total, count = token_losses(config, params, batch, label_smoothing,
-                                key if config.dropout_rate else None, teacher)
+                                key if config.dropout_rate else None, teacher, divergence)
     return total / jnp.maximum(count, 1), count
 
   (loss, count), grads = jax.value_and_grad(mean_loss, has_aux=True)(state.params)
@@ -100,12 +105,12 @@ def evaluate(config, params, batches) -> float:
 
 
 def train(config, train_batches, validation_batches, directory: str, *, steps: int,
-          optimizer: optax.GradientTransformation, init_params=None, teacher=None, seed: int = 0,
-          label_smoothing: float = 0.0, eval_every: int = 500, checkpoint_every: int = 500,
+          optimizer: optax.GradientTransformation, init_params=None, teacher=None, divergence: str = 'kl',
+          seed: int = 0, label_smoothing: float = 0.0, eval_every: int = 500, checkpoint_every: int = 500,
           log_every: int = 50, on_eval: Callable[[int, Any], dict] | None = None):
   """Trains from the newest checkpoint in `directory`, or from `init_params`, or from scratch.
 
-  With a `teacher` the training loss is that of distillation, see `token_losses`.
+  With a `teacher` the training loss is that of distillation by `divergence`, see `token_losses`.
 
   Logs to `directory/log.jsonl` a line each log_every and eval_every steps. A run
   that was stopped goes on exactly as if it had not been, from its last checkpoint.
@@ -134,7 +139,7 @@ def train(config, train_batches, validation_batches, directory: str, *, steps: i
     first = int(state.step)
     for step, batch in zip(range(first + 1, steps + 1), train_batches.from_step(first)):
       state, loss, count = train_step(state, batch, seed, teacher, config=config, update=optimizer.update,
-                                      label_smoothing=label_smoothing)
+                                      label_smoothing=label_smoothing, divergence=divergence)
       pending.append((loss, count))
       if step % log_every == 0 or step == steps:
         losses, counts = np.array(jax.device_get(pending)).T

@@ -115,6 +115,32 @@ def test_a_teachers_laws_are_the_labels():
   assert max(float(jnp.abs(x).max()) for x in flat) < 1e-3
 
 
+def test_the_loss_tvd_is_1_minus_alpha():
+  batch = next(copy_task().from_step(0))
+  token = jnp.zeros((1, 1), jnp.int32)
+  student, teacher = (T5(CONFIG).init(jax.random.key(seed), token, token)['params'] for seed in (0, 1))
+  q, p = (np.exp(np.asarray(trainer.log_probs(CONFIG, params, batch), np.float64))
+          for params in (student, teacher))
+  beta = np.minimum(p, q).sum(-1)[batch['targets'] > 0]
+  total, count = trainer.token_losses(CONFIG, student, batch, teacher=Model(teacher, CONFIG), divergence='tvd')
+  np.testing.assert_allclose(total / count, 1 - beta.mean(), rtol=1e-4)
+  itself, _ = trainer.token_losses(CONFIG, teacher, batch, teacher=Model(teacher, CONFIG), divergence='tvd')
+  np.testing.assert_allclose(itself, 0, atol=1e-3)
+
+
+def test_distilling_by_tvd_raises_alpha(tmp_path):
+  token = jnp.zeros((1, 1), jnp.int32)
+  teacher = Model(jax.tree.map(lambda x: 3 * x, T5(CONFIG).init(jax.random.key(1), token, token)['params']), CONFIG)
+  batch = next(copy_task().from_step(0))
+  def alpha(params):
+    total, count = trainer.token_losses(CONFIG, params, batch, teacher=teacher, divergence='tvd')
+    return 1 - total / count
+  train = lambda steps, where, divergence: trainer.train(
+      CONFIG, copy_task(), copy_task(), str(tmp_path / where), steps=steps, optimizer=optax.adam(1e-2),
+      teacher=teacher, divergence=divergence, eval_every=100, checkpoint_every=100, log_every=20)
+  assert alpha(train(30, 'tvd', 'tvd')) > alpha(train(1, 'start', 'kl')) + 0.02
+
+
 def test_a_decoder_only_model_learns(tmp_path):
   config = GPT2Config(vocab_size=32, num_pieces=30, emb_dim=16, num_heads=2, num_layers=1, eos_id=1)
   trainer.train(config, copy_task(), copy_task(), str(tmp_path), steps=40, optimizer=optax.adam(1e-2),
