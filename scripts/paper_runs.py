@@ -8,6 +8,8 @@ import sys
 
 from absl import flags
 
+from specdec_jax.analysis import paper
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
@@ -50,6 +52,12 @@ def run(config: str, directory: pathlib.Path, settings=(), name: str = 'report.j
   subprocess.run([sys.executable, '-m', 'specdec_jax.main', f'--gin_file={ROOT / config}',
                   f'--output_dir={directory}', *settings], check=False, stdout=sys.stderr)
   return finished(directory, name)
+
+
+def compared(measured) -> list[paper.Experiment]:
+  """The paper's rows to draw beside what has none of its own: T5-XXL with T5-small on EnDe."""
+  bare = not any(m.printed for m in measured)
+  return [row for row in paper.TABLE_2 if bare and (row.task, row.draft) == ('EnDe', 'T5-small')]
 
 
 def t5x_settings() -> list[str]:

@@ -1,5 +1,7 @@
 """Runs Tables 2 to 5 for the embedded English-German pair and writes them into docs/results.md.
 
+Table 2's plot goes to images/table2.png beside that page.
+
   python scripts/reproduce_demo.py --output=output/demo
 
 Hardware: any; some ten minutes on two CPU cores. A run that is finished is not run again: name
@@ -8,13 +10,16 @@ another --output to measure afresh. Further --gin.NAME=VALUE flags go to every r
 
 import pathlib
 import re
+import shutil
 import sys
 
 from absl import app
 from absl import flags
 
 import paper_runs
+from specdec_jax.analysis import figures
 from specdec_jax.analysis import tables
+from specdec_jax.analysis.measured import Measured
 from specdec_jax.runs import paper_tables
 
 _OUTPUT = flags.DEFINE_string('output', 'output/demo', 'Directory of the results.')
@@ -32,8 +37,9 @@ def measured_tables(directory: pathlib.Path, settings) -> dict[str, str]:
                                 report)
     if runs[name] is None:
       raise ValueError(f'configs/demo/{name}.gin failed; the same command tries it again.')
-  measured = [paper_tables.Measured('embedded EnDe', 'draft', e)
-              for e in runs['table2']['experiments']]
+  measured = [Measured.of(e, 'draft', 'embedded EnDe') for e in runs['table2']['experiments']]
+  figures.save(figures.speed_up_over_gamma(measured, paper_runs.compared(measured)),
+               str(directory / 'table2.png'))
   made = {'table2': paper_tables.table_2(measured), 'table4': paper_tables.table_4(measured),
           'table3': paper_tables.alphas(runs['table3'], 'T5-XXL (11B)', 'EnDe'),
           'table5': paper_tables.alphas(runs['table5']),
@@ -61,10 +67,13 @@ def main(argv) -> int:
     old = page.read_text(encoding='utf-8')
     directory = pathlib.Path(_OUTPUT.value).expanduser()
     page.write_text(replace(old, measured_tables(directory, argv[1:])), encoding='utf-8')
+    picture = page.parent / 'images' / 'table2.png'
+    picture.parent.mkdir(exist_ok=True)
+    shutil.copyfile(directory / 'table2.png', picture)
   except (ValueError, OSError) as e:
     print(f'reproduce_demo: error: {e}', file=sys.stderr)
     return 1
-  print(f'Tables written into {page}.')
+  print(f'Tables written into {page}, the plot into {picture}.')
   return 0
 
 

@@ -15,12 +15,12 @@ import sys
 
 from absl import app
 from absl import flags
-import numpy as np
 
 import paper_runs
+from specdec_jax.analysis import figures
 from specdec_jax.analysis import paper
 from specdec_jax.analysis import tables
-from specdec_jax.analysis import theory
+from specdec_jax.analysis.measured import Measured
 from specdec_jax.runs import paper_tables
 
 TASKS = {'ende': 'EnDe', 'cnn_dm': 'CNN/DM'}
@@ -51,14 +51,14 @@ def size_of(row: paper.Experiment) -> str:
   return row.draft.removeprefix('T5-')
 
 
-def measure(directory: pathlib.Path, settings) -> tuple[list[paper_tables.Measured], list[str]]:
+def measure(directory: pathlib.Path, settings) -> tuple[list[Measured], list[str]]:
   """What was measured, and the names of experiments that failed."""
   settings = [*settings, *paper_runs.t5x_settings()]
   if _DEMO.value:
     report = paper_runs.run('configs/demo/table2.gin', directory / 'demo', settings)
     if report is None:
       return [], ['demo']
-    return [paper_tables.Measured('embedded EnDe', 'draft', e) for e in report['experiments']], []
+    return [Measured.of(e, 'draft', 'embedded EnDe') for e in report['experiments']], []
   if not _CHECKPOINTS.value:
     raise ValueError("no --checkpoints, such as --checkpoints='models/{task}_{size}'; --demo runs "
                      'the embedded pair.')
@@ -72,8 +72,7 @@ def measure(directory: pathlib.Path, settings) -> tuple[list[paper_tables.Measur
     if report is None:
       failed.append(name)
     else:
-      measured += [paper_tables.Measured(row.task, row.draft, e, row)
-                   for e in report['experiments']]
+      measured += [Measured.of(e, row.draft, row.task, row) for e in report['experiments']]
   return measured, failed
 
 
@@ -87,49 +86,10 @@ def write(directory: pathlib.Path, measured) -> str:
     writer = csv.writer(f)
     for header, rows in forms:
       writer.writerows([header, *rows, []])
-  plot(directory, measured)
-  return text
-
-
-def plot(directory: pathlib.Path, measured) -> None:
-  """Speed-up over gamma, a panel a task and temperature: expected, measured and printed."""
-  import matplotlib
-  matplotlib.use('Agg')
-  from matplotlib import pyplot as plt
-
-  panels = list(dict.fromkeys((m.task, m.temperature) for m in measured))
-  figure, axes = plt.subplots(1, len(panels), figsize=(4.2 * len(panels), 3.6), sharey=True,
-                              squeeze=False)
-  for axis, panel in zip(axes[0], panels):
-    drafts = dict.fromkeys(m.draft for m in measured if (m.task, m.temperature) == panel)
-    for color, draft in zip(('C0', 'C1', 'C2'), drafts):
-      here = [m for m in measured if (m.task, m.temperature, m.draft) == (*panel, draft)]
-      axis.plot(*expected(here), color=color, label=f'{draft}, thm 3.8')
-      for marker, name, points in (
-          ('o', 'measured', [(m.experiment['gamma'], m.experiment['speed_up']) for m in here]),
-          ('x', 'over T5X', [(m.experiment['gamma'], m.experiment['speed_up_over_t5x'])
-                             for m in here if m.experiment['speed_up_over_t5x']]),
-          ('s', 'paper', [(m.printed.gamma, m.printed.speed_up) for m in here if m.printed])):
-        if points:
-          axis.plot(*zip(*points), marker, color=color, fillstyle='none', label=f'{draft}, {name}')
-    axis.axhline(1, color='grey', linewidth=0.5)
-    axis.set(title=f'{panel[0]}, temperature {panel[1]:g}', xlabel='gamma')
-    axis.legend(fontsize='x-small')
-  axes[0][0].set_ylabel('speed-up')
-  figure.tight_layout()
+  drawn = figures.speed_up_over_gamma(measured, paper_runs.compared(measured))
   for kind in ('png', 'svg'):
-    figure.savefig(directory / f'table2.{kind}')
-  plt.close(figure)
-
-
-def expected(measured):
-  """Thm 3.8 over gammas with a draft's mean alpha and c, and a verify cost that grows linearly."""
-  column = lambda name: np.array([m.experiment[name] for m in measured])
-  tried = column('gamma')
-  slope = (tried * (column('verify_cost') - 1)).sum() / (tried ** 2).sum()
-  gammas = np.arange(1, tried.max() + 4)
-  return gammas, theory.walltime_improvement(
-      column('alpha').mean(), gammas, column('c').mean(), np.maximum(1 + slope * gammas, 0.1))
+    figures.save(drawn, str(directory / f'table2.{kind}'))
+  return text
 
 
 def main(argv) -> int:

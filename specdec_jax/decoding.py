@@ -137,7 +137,7 @@ def _start(target, drafter, tokens, lengths, settings: Settings) -> State:
   given, num_given = target.given(tokens, lengths)
   batch, longest = given.shape
   room = settings.max_decode_len + settings.gamma + 1  # a whole block fits behind the last position
-  count = jnp.zeros(batch, jnp.int32)
+  count, by_position = jnp.zeros(batch, jnp.int32), jnp.zeros((batch, settings.gamma), jnp.int32)
   with jax.named_scope('target_encoder'):
     target_cache = target.prefill(tokens, longest + room)
   with jax.named_scope('draft_encoder'):
@@ -148,7 +148,7 @@ def _start(target, drafter, tokens, lengths, settings: Settings) -> State:
       status=jnp.full(batch, Status.RUNNING, jnp.int32),
       scores=jnp.zeros(batch, jnp.float32),
       stats=Stats(target_calls=count, drafted=count, accepted=count, emitted=count,
-                  accepted_by_position=jnp.zeros((batch, settings.gamma), jnp.int32)),
+                  accepted_by_position=by_position, drafted_by_position=by_position),
       target_cache=target_cache, drafter_state=drafter_state,
       trace=_empty_trace(batch, settings) if settings.trace else None)
 
@@ -256,13 +256,15 @@ def _count(state: State, status, length, num_accepted, settings) -> Stats:
   useful = jnp.minimum(gamma, settings.max_decode_len - stats.emitted)
   cut_short = (status == Status.EOS) | (status == Status.NON_FINITE)
   useful = jnp.where(cut_short, jnp.minimum(useful, length), useful)
+  useful = jnp.where(running, useful, 0)
   accepted = jnp.minimum(num_accepted, length)
   return Stats(
       target_calls=stats.target_calls + running,
-      drafted=stats.drafted + jnp.where(running, useful, 0),
+      drafted=stats.drafted + useful,
       accepted=stats.accepted + accepted,
       emitted=stats.emitted + length,
-      accepted_by_position=stats.accepted_by_position + (jnp.arange(gamma) < accepted[:, None]))
+      accepted_by_position=stats.accepted_by_position + (jnp.arange(gamma) < accepted[:, None]),
+      drafted_by_position=stats.drafted_by_position + (jnp.arange(gamma) < useful[:, None]))
 
 
 def _log_probability(logits, tokens, length):

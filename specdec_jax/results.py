@@ -25,6 +25,7 @@ class Stats(struct.PyTreeNode):
     accepted: those of them that were emitted, int32 [B].
     emitted: tokens of the result, EOS included, int32 [B].
     accepted_by_position: accepted by place in the block, int32 [B, gamma].
+    drafted_by_position: drafted by place in the block, int32 [B, gamma].
   """
 
   target_calls: jax.Array
@@ -32,6 +33,7 @@ class Stats(struct.PyTreeNode):
   accepted: jax.Array
   emitted: jax.Array
   accepted_by_position: jax.Array
+  drafted_by_position: jax.Array
 
   @property
   def acceptance_rate(self) -> float:

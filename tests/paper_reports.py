@@ -10,7 +10,7 @@ from absl import flags
 SCRIPTS = pathlib.Path(__file__).resolve().parents[1] / 'scripts'
 EXPERIMENT = {
     'sampling': {'temperature': 0.0, 'top_k': 0, 'top_p': 1.0}, 'gamma': 7, 'lenience': 1.0,
-    'alpha': 0.751, 'c': 0.0213, 'verify_cost': 1.12, 'predicted_speed_up': 3.21,
+    'alpha': 0.751, 'c': 0.0213, 'c_hat': 0.007, 'verify_cost': 1.12, 'predicted_speed_up': 3.21,
     'predicted_speed_up_with_verify_cost': 2.95, 'speed_up': 2.987, 'speed_up_over_t5x': None,
     'tokens_per_call': 3.6, 'outputs': {'relation': 'identical'},
     'quality': {'bleu': {'target_alone': 30.04, 'speculative': 30.04}}}

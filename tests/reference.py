@@ -90,6 +90,7 @@ class Decoded:
   drafted: int
   accepted: int
   accepted_by_position: list[int]
+  drafted_by_position: list[int]
 
 
 def decode(target, draft, source, *, gamma, sampling, length, seed=0, row_id=0,
@@ -120,9 +121,9 @@ def decode(target, draft, source, *, gamma, sampling, length, seed=0, row_id=0,
   end = min(length, text.index(target.eos_id) + 1 if target.eos_id in text else length)
   # Token i of a block's draft stands, or would have stood, at place at + i of the text.
   accepted = [sum(i < n and at + i < last for at, n, last in blocks) for i in range(gamma)]
-  return Decoded(tokens=text[:end], target_calls=len(blocks), accepted=sum(accepted),
-                 drafted=sum(at + i < last for at, _, last in blocks for i in range(gamma)),
-                 accepted_by_position=accepted)
+  drafted = [sum(at + i < last for at, _, last in blocks) for i in range(gamma)]
+  return Decoded(tokens=text[:end], target_calls=len(blocks), accepted=sum(accepted), drafted=sum(drafted),
+                 accepted_by_position=accepted, drafted_by_position=drafted)
 
 
 def _draw(law, key) -> int:

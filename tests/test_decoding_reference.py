@@ -41,6 +41,7 @@ def test_loop_equals_plain_python(gamma, sampling, length, kind):
     assert r.stats.drafted[row] == plain.drafted
     assert r.stats.accepted[row] == plain.accepted
     assert r.stats.accepted_by_position[row].tolist() == plain.accepted_by_position
+    assert r.stats.drafted_by_position[row].tolist() == plain.drafted_by_position
 
 
 def assert_sound(r, target, gamma, length):
@@ -58,7 +59,9 @@ def assert_sound(r, target, gamma, length):
 
   s = r.stats
   assert (s.accepted_by_position.sum(1) == s.accepted).all()
-  assert (np.diff(s.accepted_by_position, axis=1) <= 0).all()
+  assert (s.drafted_by_position.sum(1) == s.drafted).all()
+  assert (s.accepted_by_position <= s.drafted_by_position).all()
+  assert all((np.diff(n, axis=1) <= 0).all() for n in (s.accepted_by_position, s.drafted_by_position))
   assert ((s.accepted <= s.drafted) & (s.drafted <= gamma * s.target_calls)).all()
   assert (s.target_calls <= s.emitted).all()
   assert (s.emitted <= s.accepted + s.target_calls).all()

@@ -23,7 +23,8 @@ def assert_rows(ours, theirs, rows):
   np.testing.assert_array_equal(ours.tokens, theirs.tokens[rows])
   np.testing.assert_array_equal(ours.status, theirs.status[rows])
   np.testing.assert_allclose(ours.scores, theirs.scores[rows], atol=1e-4)
-  for name in ('target_calls', 'drafted', 'accepted', 'emitted', 'accepted_by_position'):
+  for name in ('target_calls', 'drafted', 'accepted', 'emitted', 'accepted_by_position',
+               'drafted_by_position'):
     np.testing.assert_array_equal(getattr(ours.stats, name), getattr(theirs.stats, name)[rows])
 
 

@@ -7,9 +7,11 @@ import math
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 import numpy as np
 
 from specdec_jax.decoding import autoregressive_decode
+from specdec_jax.drafters.drawing import laws_along
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.laws import Law
 from specdec_jax.model import Model
@@ -100,13 +102,13 @@ def alpha(target, draft, tokens, num_tokens: int = 10_000, sampling: Sampling = 
 
 def text_betas(target, draft, tokens, text, lengths, sampling: Sampling,
                batch_size: int = 8, **options) -> np.ndarray:
-  """Sum of `token_betas` over each text, float [B]; arguments as there."""
+  """Sum of `token_betas` over each text, float [B] or [K, B]; arguments as there."""
   return token_betas(target, draft, tokens, text, lengths, sampling, batch_size,
-                     **options).sum(1)
+                     **options).sum(-1)
 
 
 def token_betas(target, draft, tokens, text, lengths, sampling: Sampling,
-                batch_size: int = 8, *, lenience: float = 1.0,
+                batch_size: int = 8, *, lenience: float | Sequence[float] = 1.0,
                 logits_processors: Sequence[Callable] = (), prompt_lengths=None) -> np.ndarray:
   """beta = sum_x min(p(x), q(x)) of each token of texts [def. 3.1, lemma 3.3].
 
@@ -122,12 +124,12 @@ def token_betas(target, draft, tokens, text, lengths, sampling: Sampling,
     lengths: int32 [B], its tokens, EOS counted.
     sampling: of both.
     batch_size: rows of a device call.
-    lenience: in [0, 1]; 1 is the exact rule.
+    lenience: in [0, 1]; 1 is the exact rule. Several are worked out from the same laws.
     logits_processors: as in `speculative_decode`.
     prompt_lengths: int32 [B], of a decoder-only model's prompts; all S by default.
 
   Returns:
-    float64 [B, L], 0 behind each text's end.
+    float64 [B, L], 0 behind each text's end; [K, B, L] of K leniences.
   """
   law = Law(sampling=sampling, num_rows=target.config.vocab_size, num_tokens=target.num_tokens,
             processors=tuple(logits_processors))
@@ -135,14 +137,15 @@ def token_betas(target, draft, tokens, text, lengths, sampling: Sampling,
   longest = int(np.max(lengths))
   length = min(text.shape[1], max(32, 1 << (longest - 1).bit_length()))  # few shapes compile
   tokens, text = np.asarray(tokens), np.asarray(text)
-  found = np.zeros(text.shape)
+  leniences = np.atleast_1d(np.asarray(lenience, np.float32))
+  found = np.zeros((len(leniences), *text.shape))
   for start in range(0, len(text), batch_size):
     members = np.minimum(np.arange(start, start + min(batch_size, len(text))), len(text) - 1)
     of_prompts = None if prompt_lengths is None else np.asarray(prompt_lengths)[members]
-    found[members, :length] = _betas(
-        target, drafter, tokens[members], text[members, :length], of_prompts, np.float32(lenience),
-        law=law, exact=lenience == 1)
-  return np.where(np.arange(text.shape[1]) < lengths[:, None], found, 0.0)
+    found[:, members, :length] = _betas(
+        target, drafter, tokens[members], text[members, :length], of_prompts, leniences, law=law)
+  found = np.where(np.arange(text.shape[1]) < lengths[:, None], found, 0.0)
+  return found if np.ndim(lenience) else found[0]
 
 
 def as_drafter(draft):
@@ -162,20 +165,20 @@ def teacher_forced(model, tokens, text, lengths=None):
   return _behind(first, ModelDrafter(model).logits(tokens, history), text.shape[1])
 
 
-@functools.partial(jax.jit, static_argnames=('law', 'exact'))
-def _betas(target, drafter, tokens, text, lengths, lenience, law, exact):
-  """float32 [B, T]; `exact` where lenience is 1."""
+@functools.partial(jax.jit, static_argnames='law')
+def _betas(target, drafter, tokens, text, lengths, leniences, law):
+  """float32 [K, B, T] for leniences [K]: one run of both models."""
   history, first = _history(target, tokens, text, lengths)
-  laws = ModelDrafter(target).laws
-  q = drafter.laws(tokens, history, first, law)
-  if exact or not law.sampling.greedy:
-    least = jnp.maximum(lenience, np.finfo(np.float32).tiny)  # lenience 0 keeps whatever has p > 0
-    betas = jnp.minimum(laws(tokens, history, first, law) / least, q).sum(-1)
+  logits = ModelDrafter(target).logits(tokens, history)
+  p, q = laws_along(law, logits, history, first), drafter.laws(tokens, history, first, law)
+  if law.sampling.greedy:
+    soft = laws_along(dataclasses.replace(law, sampling=Sampling()), logits, history, first)
+    near = lambda l: (soft >= l * soft.max(-1, keepdims=True)) & (soft > 0)
+    beta = lambda l: jnp.where(jnp.where(l == 1, p > 0, near(l)), q, 0.0).sum(-1)
   else:
-    p = laws(tokens, history, first, dataclasses.replace(law, sampling=Sampling()))
-    kept = (p >= lenience * p.max(-1, keepdims=True)) & (p > 0)
-    betas = jnp.where(kept, q, 0.0).sum(-1)
-  return _behind(first, betas, text.shape[1])
+    least = np.finfo(np.float32).tiny  # lenience 0 keeps whatever has p > 0
+    beta = lambda l: jnp.minimum(p / jnp.maximum(l, least), q).sum(-1)
+  return jax.vmap(_behind, (None, 0, None))(first, lax.map(beta, leniences), text.shape[1])
 
 
 def _history(model, tokens, text, lengths):

@@ -1,4 +1,8 @@
-"""c and the verify cost, by timing what an iteration does, each part alone, in one run."""
+"""c and the verify cost, by timing an iteration and its parts in one run.
+
+The draft's time is what it adds to an iteration: run by itself, its weights would stay in a
+processor's caches, from which the target's pass drives them out in a decode.
+"""
 
 from collections.abc import Sequence
 import dataclasses
@@ -38,7 +42,7 @@ class Cost(Ratios):
 
   Attributes:
     gamma: draft length.
-    draft_step: one draft token (a proposal of gamma tokens, divided by gamma).
+    draft_step: one draft token: what a proposal of gamma tokens adds to the pass, divided by gamma.
     target_step: the target's one-token pass.
     verify_pass: the target's (gamma + 1)-token pass with the acceptance rule.
     target_encoder, draft_encoder: what precedes the first iteration.
@@ -71,8 +75,8 @@ def measure(target, drafter, tokens, gammas: Sequence[int] = (7,), sampling: Sam
             seconds: float = 0.1) -> dict[int, Cost]:
   """Times the parts of an iteration on real models, lengths and caches.
 
-  Each part runs inside one compiled loop; the parts take turns over several
-  rounds, so that a slow spell of the machine meets them all.
+  Each part, and an iteration as a whole, runs inside one compiled loop; they take
+  turns over several rounds, so that a slow spell of the machine meets them all.
 
   Args:
     target, drafter: as in `speculative_decode`.
@@ -97,14 +101,14 @@ def measure(target, drafter, tokens, gammas: Sequence[int] = (7,), sampling: Sam
   law = Law(sampling=sampling, num_rows=target.config.vocab_size, num_tokens=target.num_tokens)
   cache, state = (_prefill(model, tokens, slots) for model in (target, drafter))
 
-  parts = {'target_step': functools.partial(
-      _passes, target, cache, history, positions, gamma=0, law=law),
+  passes = functools.partial(_iterations, target, cache=cache, history=history, positions=positions, law=law)
+  parts = {'target_step': functools.partial(passes, None, None, gamma=0),
            'target_encoder': functools.partial(_encodings, target, tokens, slots=slots),
            'draft_encoder': functools.partial(_encodings, drafter, tokens, slots=slots)}
   for gamma in gammas:
-    parts['verify_pass', gamma] = functools.partial(
-        _passes, target, cache, history, positions, gamma=gamma, law=law)
-    parts['draft', gamma] = functools.partial(
+    parts['verify_pass', gamma] = functools.partial(passes, None, None, gamma=gamma)
+    parts['iteration', gamma] = functools.partial(passes, drafter, state, gamma=gamma)
+    parts['proposal', gamma] = functools.partial(
         _proposals, drafter, state, history, positions, gamma=gamma, law=law)
 
   calls = {name: _calls_for(run, seconds) for name, run in parts.items()}
@@ -114,8 +118,15 @@ def measure(target, drafter, tokens, gammas: Sequence[int] = (7,), sampling: Sam
       timed[name].append(_time(run, calls[name]))
   median = {name: statistics.median(values) for name, values in timed.items()}
   common = {n: median[n] for n in ('target_step', 'target_encoder', 'draft_encoder')}
-  return {gamma: Cost(gamma=gamma, draft_step=median['draft', gamma] / gamma,
+  proposal = {gamma: _added(timed['iteration', gamma], timed['verify_pass', gamma], median['proposal', gamma])
+              for gamma in gammas}
+  return {gamma: Cost(gamma=gamma, draft_step=proposal[gamma] / gamma,
                       verify_pass=median['verify_pass', gamma], **common) for gamma in gammas}
+
+
+def _added(iterations, passes, alone: float) -> float:
+  """What a proposal adds to a pass, by pairs timed next to each other; no less than alone."""
+  return max(statistics.median(i - p for i, p in zip(iterations, passes)), alone)
 
 
 def _time(run, calls: int) -> float:
@@ -144,36 +155,48 @@ def _keys(batch, i):
       jax.random.fold_in(jax.random.key(0), i), jnp.arange(batch))
 
 
+def _write(history, block, at):
+  return jax.vmap(lambda row, new, at: lax.dynamic_update_slice(row, new, (at,)))(history, block, at)
+
+
 @functools.partial(jax.jit, static_argnames=('gamma', 'law'))
-def _passes(target, cache, history, positions, *, calls, gamma, law):
-  """Target passes over gamma + 1 tokens a row, each with its laws and its choice."""
+def _iterations(target, drafter, state, *, cache, history, positions, calls, gamma, law):
+  """A decode's iterations that all stay at one place; without a drafter its passes alone.
+
+  A pass is over gamma + 1 tokens a row, with its laws and its choice.
+  """
   batch = len(positions)
   first = jnp.zeros(batch, jnp.int32)
   lengths = positions[:, None] + 1 + jnp.arange(gamma + 1)
-  q = jnp.full((batch, gamma, law.num_rows), 1 / law.num_rows, jnp.float32)
   settings = Settings(gamma=gamma, max_decode_len=1, sampling=law.sampling)
 
   def body(i, carry):
-    cache, block = carry
+    cache, state, history = carry
+    keys = _keys(batch, i)
+    block = jax.vmap(lambda row, at: lax.dynamic_slice(row, (at,), (gamma + 1,)))(history, positions)
+    q = jnp.full((batch, gamma, law.num_rows), 1 / law.num_rows, jnp.float32)
+    if drafter is not None:
+      draft, q, state = drafter.propose(state, history, positions, first, keys, gamma, law)
+      block = jnp.concatenate([block[:, :1], draft], axis=1)
+      history = _write(history, block, positions)
     logits, cache = target.step(cache, block, positions)
     processed = law.process(logits, history, lengths, first)
-    _, token = choose(law, settings, processed, q, block[:, 1:], _keys(batch, i))
-    return cache, block.at[:, 0].set(token)
+    _, token = choose(law, settings, processed, q, block[:, 1:], keys)
+    return cache, state, _write(history, token[:, None], positions)
 
-  return lax.fori_loop(0, calls, body, (cache, history[:, :gamma + 1]))
+  return lax.fori_loop(0, calls, body, (cache, state, history))
 
 
 @functools.partial(jax.jit, static_argnames=('gamma', 'law'))
 def _proposals(drafter, state, history, positions, *, calls, gamma, law):
-  """Proposals of gamma tokens a row."""
+  """Proposals of gamma tokens a row, alone."""
   batch = len(positions)
 
   def body(i, carry):
     state, history, used = carry
     draft, q, state = drafter.propose(
         state, history, positions, jnp.zeros(batch, jnp.int32), _keys(batch, i), gamma, law)
-    history = jax.vmap(lambda row, new, at: lax.dynamic_update_slice(row, new, (at,)))(
-        history, draft, positions + 1)
+    history = _write(history, draft, positions + 1)
     chosen = jnp.take_along_axis(q, draft[..., None], -1)[..., 0]  # what `verify` reads of q
     return state, history, used + chosen
 

@@ -1,9 +1,10 @@
-"""The paper's figures 2 to 5, drawn from theory, from measured times and from compare reports."""
+"""The paper's figures 2 to 5 and Table 2's plot, from theory, measured times and compare reports."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
+from specdec_jax.analysis import paper
 from specdec_jax.analysis import theory
 from specdec_jax.analysis.cost import Cost
 from specdec_jax.analysis.measured import Measured
@@ -79,13 +80,56 @@ def speed_up_and_operations(gammas: Sequence[int] = (3, 5, 7, 10),
   return fig
 
 
-def acceptance_by_position(series: Sequence[tuple[str, Sequence[float], float | None]]):
-  """Acceptance of draft tokens by their place in the block.
-
-  Independent and equal betas [§3.1] would give a level line at alpha.
+def speed_up_over_gamma(measured: Sequence[Measured], also: Sequence[paper.Experiment] = ()):
+  """Table 2 as a plot, a panel a task and temperature: expected, measured and printed speed-ups.
 
   Args:
-    series: label, accepted over tested by place, and alpha (None: not drawn).
+    measured: the experiments; each with the paper's row where it has one.
+    also: rows of the paper to draw in the panels of their temperature.
+  """
+  panels = list(dict.fromkeys((m.task, m.temperature) for m in measured))
+  fig, panel_axes = _figure(len(panels))
+  for axes, panel in zip(panel_axes, panels):
+    here = [m for m in measured if (m.task, m.temperature) == panel]
+    for name, colour in _coloured(list(dict.fromkeys(m.name for m in here))):
+      ours = [m for m in here if m.name == name]
+      axes.plot(*expected_speed_ups(ours), color=colour, label=f'{name}, thm 3.8')
+      for marker, words, points in (
+          ('o', 'measured', [(m.gamma, m.speed_up) for m in ours]),
+          ('x', 'over T5X', [(m.gamma, m.speed_up_over_t5x) for m in ours if m.speed_up_over_t5x]),
+          ('s', 'paper', [(m.printed.gamma, m.printed.speed_up) for m in ours if m.printed])):
+        if points:
+          axes.plot(*zip(*points), marker, color=colour, fillstyle='none', label=f'{name}, {words}')
+    for row in also:
+      if row.temperature == panel[1]:
+        axes.plot(row.gamma, row.speed_up, 's', color='0.4', fillstyle='none',
+                  label=f'paper: {row.task}, {row.draft}')
+    axes.axhline(1, color='0.6', linewidth=0.5)
+    axes.set(title=f'{panel[0]}, temperature {panel[1]:g}', xlabel='$\\gamma$', ylabel='speed-up')
+    axes.set_ylim(bottom=0)
+    axes.legend(frameon=False, fontsize=8)
+  return fig
+
+
+def expected_speed_ups(measured: Sequence[Measured]):
+  """Thm 3.8 up to the longest gamma, with a draft's mean alpha and c.
+
+  The verify cost goes from 1 at gamma = 0 in straight lines through what was measured.
+  """
+  tried, alpha, c, verify_cost = np.array(
+      sorted((m.gamma, m.alpha, m.c, m.verify_cost) for m in measured)).T
+  gammas = np.arange(1, int(tried.max()) + 1)
+  verify_costs = np.interp(gammas, [0, *tried], [1, *verify_cost])
+  return gammas, theory.walltime_improvement(alpha.mean(), gammas, c.mean(), verify_costs)
+
+
+def acceptance_by_position(series: Sequence[tuple[str, Sequence[float], float | None]]):
+  """Acceptance rate of draft tokens by their place in the block.
+
+  Independent and equal betas [§3.1] would give alpha to the power of the place.
+
+  Args:
+    series: label, acceptance rate by place, and alpha (None: its powers are not drawn).
   """
   fig, (axes,) = _figure(1)
   longest = max(len(rates) for _, rates, _ in series)
@@ -93,8 +137,8 @@ def acceptance_by_position(series: Sequence[tuple[str, Sequence[float], float | 
     places = np.arange(1, len(rates) + 1)
     axes.plot(places, rates, 'o-', color=colour, label=label)
     if alpha is not None:
-      axes.hlines(alpha, 1, max(longest, 2), color=colour, linestyle=':')
-  axes.set(xlabel='place in the block', ylabel='accepted / tested', ylim=(0, 1.02))
+      axes.plot(places, alpha ** places, ':', color=colour)
+  axes.set(xlabel='place in the block', ylabel='acceptance rate', ylim=(0, 1.02))
   axes.set_xticks(range(1, longest + 1))
   axes.legend(frameon=False, fontsize=8)
   return fig

@@ -1,4 +1,4 @@
-"""What compare runs measured, read from their report.json, beside what the theory says."""
+"""What compare runs measured, from their report.json, beside what the theory says."""
 
 from collections.abc import Sequence
 import dataclasses
@@ -6,7 +6,6 @@ import json
 import os
 
 from specdec_jax.analysis import paper
-from specdec_jax.analysis import tables
 from specdec_jax.analysis import theory
 
 
@@ -19,8 +18,11 @@ class Measured:
     alpha: by cor. 3.6.
     c, c_hat, verify_cost: as in `theory`.
     tokens_per_call, speed_up: measured.
-    acceptance: accepted over tested draft tokens by place in the block, where the
-      report holds them.
+    acceptance: acceptance rate by place in the block, where the report holds it.
+    speed_up_over_t5x: where T5X was timed too.
+    relation: how the outputs compare with the target's own.
+    task: as a table calls it.
+    printed: the paper's row for it, if it has one.
   """
 
   drafter: str
@@ -34,6 +36,26 @@ class Measured:
   speed_up: float
   lenience: float = 1.0
   acceptance: tuple[float, ...] = ()
+  speed_up_over_t5x: float | None = None
+  relation: str = ''
+  task: str = ''
+  printed: paper.Experiment | None = None
+
+  @classmethod
+  def of(cls, experiment: dict, drafter: str, task: str = '', printed: paper.Experiment | None = None):
+    """From an experiment of report.json."""
+    e = experiment
+    return cls(drafter=drafter, task=task, printed=printed, temperature=e['sampling']['temperature'],
+               lenience=e.get('lenience', 1.0), acceptance=acceptance_rates(
+                   e.get('accepted_by_position', ()), e.get('drafted_by_position', ())),
+               speed_up_over_t5x=e.get('speed_up_over_t5x'),
+               relation=e.get('outputs', {}).get('relation', ''),
+               **{n: e[n] for n in ('gamma', 'alpha', 'c', 'c_hat', 'verify_cost', 'tokens_per_call',
+                                    'speed_up')})
+
+  @property
+  def name(self) -> str:
+    return self.drafter + (f', lenience {self.lenience:g}' if self.lenience < 1 else '')
 
   @property
   def predicted(self) -> float:
@@ -59,49 +81,18 @@ def read(paths: Sequence[str | os.PathLike]) -> list[Measured]:
   return [m for path in paths for m in _read(os.path.expanduser(os.fspath(path)))]
 
 
-def table_4(experiments: Sequence[Measured], with_paper: bool = False) -> str:
-  """Measured against predicted speed-up, in the form of the paper's Table 4; markdown.
-
-  Args:
-    experiments: of `read`.
-    with_paper: append the paper's rows, whose verify cost is 1 by assumption.
-  """
-  name = lambda m: m.drafter + (f', lenience {m.lenience:g}' if m.lenience < 1 else '')
-  ours = [(name(m), m.temperature, m.gamma, m.alpha, m.c, m.verify_cost, m.speed_up, m.predicted,
-           m.predicted_with_verify_cost) for m in experiments]
-  theirs = [(f'paper: {e.task}, {e.draft}', e.temperature, e.gamma, e.alpha, paper.C[e.draft], None,
-             e.speed_up, e.predicted, None) for e in paper.TABLE_4] if with_paper else []
-  number = tables.number
-  rows = [(drafter, f'{temperature:g}', gamma, number(alpha), number(c, 3), number(verify_cost),
-           number(speed_up, 2, 'X'), number(predicted, 2, 'X'), number(with_cost, 2, 'X'))
-          for (drafter, temperature, gamma, alpha, c, verify_cost, speed_up, predicted,
-               with_cost) in ours + theirs]
-  return tables.markdown(['M_q', 'temperature', 'gamma', 'alpha', 'c', 'verify cost', 'speed-up',
-                          'thm 3.8', 'with the verify cost'], rows)
+def acceptance_rates(accepted: Sequence[int], drafted: Sequence[int]) -> tuple[float, ...]:
+  """Acceptance rate by place in the block, as far as a draft token could be used."""
+  return tuple(a / d for a, d in zip(accepted, drafted) if d)
 
 
 def _read(path: str):
   try:
     with open(path, encoding='utf-8') as f:
       report = json.load(f)
-    for e in report['experiments']:
-      yield Measured(
-          drafter=report['drafter'], temperature=e['sampling']['temperature'],
-          lenience=e.get('lenience', 1.0), acceptance=_acceptance(e),
-          **{n: e[n] for n in ('gamma', 'alpha', 'c', 'c_hat', 'verify_cost', 'tokens_per_call',
-                               'speed_up')})
+    yield from (Measured.of(e, report['drafter']) for e in report['experiments'])
   except FileNotFoundError:
     raise FileNotFoundError(f"There is no report at '{path}'; a compare run writes one: "
                             '--gin_file=configs/demo/compare.gin.') from None
   except (ValueError, KeyError, TypeError) as e:
     raise ValueError(f"'{path}' is not the report.json of a compare run ({e!r}).") from None
-
-
-def _acceptance(experiment: dict) -> tuple[float, ...]:
-  """accepted_by_position over the blocks in which the place before was accepted.
-
-  The last block of a text is often cut at EOS, so this is a little low.
-  """
-  accepted = experiment.get('accepted_by_position', ())
-  reached = [experiment['target_calls'], *accepted]
-  return tuple(a / r for a, r in zip(accepted, reached) if r)

@@ -1,6 +1,6 @@
 """c and the verify cost as the paper measured them, from a profiler trace of real decodes [app. A.3].
 
-`cost.measure` times the parts alone; here `jax.profiler` watches whole decodes, and the
+`cost.measure` times parts in loops of their own; here `jax.profiler` watches whole decodes, and the
 operations' times are summed by the named scope that the decoding loop put them in.
 """
 

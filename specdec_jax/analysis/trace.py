@@ -5,8 +5,6 @@ import html
 import os
 import sys
 
-import numpy as np
-
 ACCEPTED, REJECTED, CORRECTION, BONUS = 'accepted', 'rejected', 'correction', 'bonus'
 COLOURS = {ACCEPTED: '#2e7d32', REJECTED: '#c62828', CORRECTION: '#1565c0', BONUS: '#1565c0'}
 _ANSI = {ACCEPTED: '32', REJECTED: '31;9', CORRECTION: '94', BONUS: '94'}  # 9: struck through
@@ -25,16 +23,11 @@ class Iteration:
     rejected: the draft token that the target refused; None where it refused none.
     next_token: the target's correction of it, or the bonus token where all were
       accepted; None where the text had ended before.
-    tested: draft tokens that the rule decided on: the accepted ones and the rejected.
   """
 
   accepted: tuple[int, ...]
   rejected: int | None
   next_token: int | None
-
-  @property
-  def tested(self) -> int:
-    return len(self.accepted) + (self.rejected is not None)
 
   @property
   def emitted(self) -> tuple[int, ...]:
@@ -61,22 +54,6 @@ def iterations(result, row: int = 0) -> list[Iteration]:
     found.append(Iteration(accepted=tuple(draft[:min(num_accepted, emitted)]), rejected=rejected,
                            next_token=int(trace.next_token[row, i]) if whole else None))
   return found
-
-
-def acceptance_by_position(result, rows: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-  """How many draft tokens the rule accepted, and how many it tested, by place in the block.
-
-  A token is tested where all before it in its block were accepted and the text had
-  not ended. int64 [gamma] each, over the first rows (all by default); their quotient
-  estimates E(beta) at that place.
-  """
-  gamma = _trace(result).drafts.shape[-1]
-  accepted, tested = np.zeros(gamma, np.int64), np.zeros(gamma, np.int64)
-  for row in range(len(result.lengths) if rows is None else rows):
-    for iteration in iterations(result, row):
-      accepted[:len(iteration.accepted)] += 1
-      tested[:iteration.tested] += 1
-  return accepted, tested
 
 
 @dataclasses.dataclass(frozen=True)

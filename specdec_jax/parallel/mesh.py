@@ -5,7 +5,7 @@ import dataclasses
 import math
 
 import jax
-from jax.sharding import NamedSharding, PartitionSpec as P
+from jax.sharding import NamedSharding, PartitionSpec as P, SingleDeviceSharding
 import numpy as np
 
 from specdec_jax.checkpoints.parameters import parameter_shapes
@@ -66,6 +66,34 @@ def placement(config, mesh: Mesh, replicated: bool = False) -> Callable[[str, np
         value.shape, NamedSharding(devices, spec), lambda index: value[index])
 
   return put
+
+
+def state_shardings(state, config, mesh: Mesh | None):
+  """Where each leaf of a training state lies: a tree like `state`.
+
+  What has the name (the keys of its path) and shape of a parameter lies as that parameter,
+  such as an optimiser's moments; the rest is whole on every device.
+
+  Args:
+    state: a pytree of arrays or shapes that holds parameters of a model.
+    config: of the model.
+    mesh: None is the default device.
+
+  Raises:
+    ValueError: as `placement`.
+  """
+  if mesh is None:
+    default = SingleDeviceSharding(jax.devices()[0])
+    return jax.tree.map(lambda _: default, state)
+  devices, expected = mesh.devices(), parameter_shapes(config)
+  _check_divides(config, mesh.model)
+
+  def place(path, x):
+    name = '/'.join(key.key for key in path if isinstance(key, jax.tree_util.DictKey))
+    known = expected.get(name) == x.shape
+    return NamedSharding(devices, partition.spec(name, x.shape, config.num_heads, devices) if known else P())
+
+  return jax.tree_util.tree_map_with_path(place, state)
 
 
 def _check_divides(config, parts: int) -> None:

@@ -63,8 +63,8 @@ def alphas(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = g
           batches, results, tokens = [*batches, batch], [*results, result], tokens + emitted
           progress.add(emitted, emitted)
     for name, drafter in drafters.items():
-      for lenience in leniences:
-        alpha = over_texts(target, drafter, batches, results, sampling, num_tokens, lenience)
+      found = over_texts(target, drafter, batches, results, sampling, num_tokens, leniences)
+      for lenience, alpha in found.items():
         measured.append({
             'drafter': name, 'sampling': dataclasses.asdict(sampling), 'lenience': lenience,
             'alpha': alpha.alpha, 'standard_error': experiment.finite(alpha.standard_error),
@@ -80,12 +80,16 @@ def alphas(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = g
 
 
 def over_texts(target, drafter, batches, results, sampling: Sampling, num_tokens: int,
-               lenience: float = 1.0) -> alpha_lib.Alpha:
+               leniences: Sequence[float] = (1.0,)) -> dict[float, alpha_lib.Alpha]:
   """Cor. 3.6 over texts that the target alone generated, taken in a random order.
 
   Args:
     batches, results: what was decoded and the target's `Result` for each.
     num_tokens: enough; the last text is not cut to fit.
+    leniences: all from one run of the models over each text.
+
+  Returns:
+    An estimate for each lenience.
   """
   rows = [(b, row) for b, batch in enumerate(batches) for row in range(len(batch.indices))]
   of_bucket, total = {}, 0
@@ -98,12 +102,13 @@ def over_texts(target, drafter, batches, results, sampling: Sampling, num_tokens
     total += int(result.lengths[row])
     if total >= num_tokens:
       break
-  sums, counts = [], []
+  sums, counts = [[] for _ in leniences], []
   for texts in of_bucket.values():
     tokens, emitted, lengths, of_prompts = map(np.stack, zip(*texts))
-    sums += alpha_lib.text_betas(
+    betas = alpha_lib.text_betas(
         target, drafter, tokens, emitted, lengths, sampling,
-        prompt_lengths=of_prompts if target.config.decoder_only else None,
-        lenience=lenience).tolist()
+        prompt_lengths=of_prompts if target.config.decoder_only else None, lenience=leniences)
+    for kept, new in zip(sums, betas):
+      kept += new.tolist()
     counts += lengths.tolist()
-  return alpha_lib.estimate(sums, counts)
+  return {l: alpha_lib.estimate(of_texts, counts) for l, of_texts in zip(leniences, sums)}

@@ -61,7 +61,7 @@ def check(output_dir: str, target: Model = gin.REQUIRED, draft: Model = gin.REQU
       batches, repeats, 'greedy')
   rows = []
   for (name, drafter), timed in zip(drafters.items(), speculative):
-    alpha = alphas.over_texts(target, drafter, batches, alone.results, GREEDY, 10_000)
+    alpha = alphas.over_texts(target, drafter, batches, alone.results, GREEDY, 10_000)[1.0]
     speeds = experiment.speeds(batches, alone, timed, slice(None))
     counts = {n: timed.count(n, batches) for n in ('target_calls', 'drafted', 'accepted', 'emitted')}
     rows.append({

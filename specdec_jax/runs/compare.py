@@ -82,8 +82,7 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = 
     timed = time_methods(target, to_time + baseline, batches, repeats,
                          report.sampling_name(sampling))
     alone, of_t5x = timed[0], timed[-1] if t5x else None
-    alpha_of = {l: alphas.over_texts(target, drafter, batches, alone.results, sampling,
-                                     alpha_tokens, l) for l in leniences}
+    alpha_of = alphas.over_texts(target, drafter, batches, alone.results, sampling, alpha_tokens, leniences)
     costs = _costs(target, drafter, batches, alone, gammas, sampling, max_decode_len)
     said = [experiment.texts(target, batches, t) for t in timed[:len(to_time)]]
     for speculative, texts in zip(timed[1:], said[1:]):

@@ -131,7 +131,8 @@ def records(target, inputs, batch, result) -> dict[int, dict]:
         'statistics': {
             **{n: int(getattr(stats, n)[row])
                for n in ('target_calls', 'drafted', 'accepted', 'emitted')},
-            'accepted_by_position': stats.accepted_by_position[row].tolist()}}
+            **{n: getattr(stats, n)[row].tolist()
+               for n in ('accepted_by_position', 'drafted_by_position')}}}
     if example.reference is not None:
       lines[index]['reference'] = example.reference
   return lines

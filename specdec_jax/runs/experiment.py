@@ -41,9 +41,9 @@ def figures(target, batches: Sequence[Batch], groups, alone: Timed, speculative:
       'alpha': alpha.alpha, 'alpha_standard_error': finite(alpha.standard_error),
       'alpha_tokens': alpha.num_tokens,
       'acceptance_rate': counts['accepted'] / max(counts['drafted'], 1), **counts,
-      'accepted_by_position': sum(
-          r.stats.accepted_by_position[:len(b.indices)].sum(0)
-          for b, r in zip(batches, speculative.results)).tolist(),
+      **{n: sum(getattr(r.stats, n)[:len(b.indices)].sum(0)
+                for b, r in zip(batches, speculative.results)).tolist()
+         for n in ('accepted_by_position', 'drafted_by_position')},
       'expected_tokens_per_call': theory.expected_tokens(alpha.alpha, gamma),
       'c': cost.c, 'verify_cost': cost.verify_cost, 'cost_seconds': dataclasses.asdict(cost),
       'predicted_speed_up': theory.walltime_improvement(alpha.alpha, gamma, cost.c),

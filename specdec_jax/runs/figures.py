@@ -9,11 +9,13 @@ import gin
 from specdec_jax.analysis import cost as cost_lib
 from specdec_jax.analysis import figures as figures_lib
 from specdec_jax.analysis import measured as measured_lib
+from specdec_jax.analysis import tables
 from specdec_jax.analysis import trace as trace_lib
 from specdec_jax.decoding import speculative_decode
 from specdec_jax.model import Model
 from specdec_jax.runs import batching
 from specdec_jax.runs import output
+from specdec_jax.runs import paper_tables
 from specdec_jax.sampling import Sampling
 
 
@@ -69,7 +71,7 @@ def figures(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = 
   page = '\n'.join(p.html() for p in pictures)
   output.write(output_dir, 'trace.html', f'<!doctype html><meta charset="utf-8">\n{page}\n')
   if measured:
-    print(measured_lib.table_4(measured))
+    print(tables.markdown(*paper_tables.filled(*paper_tables.table_4(measured))))
 
   b, row = place[example]
   costs = cost_lib.measure(target, drafter, batches[b].tokens[row:row + 1], tuple(decodes), sampling,
@@ -97,10 +99,9 @@ def _acceptance(decodes, batches, sampling, measured):
   """(label, rates, alpha) of the decodes here and of the reports that hold them."""
   series = []
   for gamma, results in decodes.items():
-    accepted, tested = map(sum, zip(*(
-        trace_lib.acceptance_by_position(result, len(batch.indices))
-        for batch, result in zip(batches, results))))
-    rates = [a / t for a, t in zip(accepted, tested) if t]
+    count = lambda name: sum(getattr(result.stats, name)[:len(batch.indices)].sum(0)
+                             for batch, result in zip(batches, results))
+    rates = measured_lib.acceptance_rates(count('accepted_by_position'), count('drafted_by_position'))
     series.append((f'temperature {sampling.temperature:g}, gamma {gamma}', rates, None))
   for m in measured:
     if m.acceptance:

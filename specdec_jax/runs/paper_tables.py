@@ -1,36 +1,16 @@
 """Our reports in the form of the paper's Tables 2 to 5, the paper's figures beside ours.
 
-Each function takes what the compare and alphas runs report and returns a header and
+Each function takes what the compare and alphas runs measured and returns a header and
 rows, for `analysis.tables.markdown` and for CSV; None where there is no figure.
 """
 
 from collections.abc import Sequence
-import dataclasses
 
 from specdec_jax.analysis import paper
+from specdec_jax.analysis.measured import Measured
 from specdec_jax.analysis.tables import number
 from specdec_jax.runs.report import sampling_name
 from specdec_jax.sampling import Sampling
-
-
-@dataclasses.dataclass(frozen=True)
-class Measured:
-  """One experiment of a compare run.
-
-  Attributes:
-    task, draft: as the tables call them.
-    experiment: of report.json.
-    printed: the paper's row for it, if it has one.
-  """
-
-  task: str
-  draft: str
-  experiment: dict
-  printed: paper.Experiment | None = None
-
-  @property
-  def temperature(self) -> float:
-    return self.experiment['sampling']['temperature']
 
 
 def table_2(measured: Sequence[Measured]):
@@ -39,11 +19,10 @@ def table_2(measured: Sequence[Measured]):
             'over T5X', 'over our one-token decoder', 'outputs']
   rows = []
   for m in measured:
-    e, p = m.experiment, m.printed
-    rows.append([m.task, m.draft, f'{m.temperature:g}', e['gamma'],
-                 p and number(p.alpha), number(e['alpha']), p and number(p.speed_up, 1, 'X'),
-                 number(e['speed_up_over_t5x'], 2, 'X'), number(e['speed_up'], 2, 'X'),
-                 e['outputs']['relation']])
+    p = m.printed
+    rows.append([m.task or None, m.name, f'{m.temperature:g}', m.gamma, p and number(p.alpha),
+                 number(m.alpha), p and number(p.speed_up, 1, 'X'),
+                 number(m.speed_up_over_t5x, 2, 'X'), number(m.speed_up, 2, 'X'), m.relation])
   return header, rows
 
 
@@ -53,13 +32,11 @@ def table_4(measured: Sequence[Measured]):
             'with the verify cost', 'measured', 'thm 3.8, paper', 'measured, paper']
   rows = []
   for m in measured:
-    e, p = m.experiment, m.printed
-    rows.append([m.task, m.draft, f'{m.temperature:g}', e['gamma'], number(e['alpha']),
-                 number(e['c'], 3), number(e['verify_cost']),
-                 number(e['predicted_speed_up'], 2, 'X'),
-                 number(e['predicted_speed_up_with_verify_cost'], 2, 'X'),
-                 number(e['speed_up'], 2, 'X'), p and number(p.predicted, 1, 'X'),
-                 p and number(p.speed_up, 1, 'X')])
+    p = m.printed
+    rows.append([m.task or None, m.name, f'{m.temperature:g}', m.gamma, number(m.alpha),
+                 number(m.c, 3), number(m.verify_cost), number(m.predicted, 2, 'X'),
+                 number(m.predicted_with_verify_cost, 2, 'X'), number(m.speed_up, 2, 'X'),
+                 p and number(p.predicted, 1, 'X'), p and number(p.speed_up, 1, 'X')])
   return header, rows
 
 

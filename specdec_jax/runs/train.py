@@ -7,9 +7,11 @@ import os
 import gin
 
 from specdec_jax.checkpoints.directory import save_model
+from specdec_jax.checks import whole
 from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.model import Model
 from specdec_jax.models.config import GPT2Config, T5Config
+from specdec_jax.parallel.mesh import Mesh
 from specdec_jax.training.batches import BUCKETS, Batches
 from specdec_jax.training.bleu import bleu
 from specdec_jax.training.pairs import concatenate
@@ -20,9 +22,10 @@ def train(output_dir: str, config: T5Config | GPT2Config = gin.REQUIRED,
           vocabulary: Vocabulary = gin.REQUIRED, train_pairs=gin.REQUIRED,
           validation_pairs=gin.REQUIRED, make_optimizer=gin.REQUIRED, steps: int = gin.REQUIRED,
           init_from: Model | None = None, teacher: Model | None = None, divergence: str = 'kl',
-          tokens_per_batch: int = 2048, buckets=BUCKETS, label_smoothing: float = 0.0, seed: int = 0, eval_every: int = 500,
-          checkpoint_every: int = 500, log_every: int = 50, bleu_pairs: int = 0,
-          max_decode_len: int = 128, storage: str = 'float32') -> dict:
+          tokens_per_batch: int = 2048, buckets=BUCKETS, source_buckets=(), label_smoothing: float = 0.0,
+          seed: int = 0, eval_every: int = 500, checkpoint_every: int = 500, log_every: int = 50,
+          bleu_pairs: int = 0, max_decode_len: int = 128, storage: str = 'float32', mesh: Mesh | None = None,
+          microbatches: int = 1) -> dict:
   """Trains into `output_dir`/model; a run that was stopped goes on from its last checkpoint.
 
   Args:
@@ -36,13 +39,15 @@ def train(output_dir: str, config: T5Config | GPT2Config = gin.REQUIRED,
     init_from: a model whose weights to start from, with a fresh optimiser.
     teacher: a model whose laws are the labels in place of the target tokens: distillation.
     divergence: from the teacher's laws: 'kl', or 'tvd', whose mean is 1 - alpha; 'kl' first learns faster.
-    tokens_per_batch, buckets: see `training.batches.Batches`.
+    tokens_per_batch, buckets, source_buckets: see `training.batches.Batches`.
     label_smoothing: mass moved from the target token to a uniform law.
     seed: of the initial weights, the order and dropout.
     eval_every, checkpoint_every, log_every: in steps.
     bleu_pairs: how many validation pairs to translate at each evaluation; 0 for none.
     max_decode_len: of these translations.
     storage: of the weights in `output_dir`/model: float32, bfloat16 or int8.
+    mesh: devices to train on; init_from and teacher are best loaded with the same one.
+    microbatches: parts of a batch whose gradients are added up, one after another, to save memory.
 
   Returns:
     The report, also in `output_dir`/report.json.
@@ -56,13 +61,16 @@ def train(output_dir: str, config: T5Config | GPT2Config = gin.REQUIRED,
   if init_from is not None and _sizes(init_from.config) != _sizes(config):
     raise ValueError(f'init_from has the sizes {_sizes(init_from.config)}, '
                      f'config {_sizes(config)}; they must agree.')
+  microbatches = whole('train.microbatches', microbatches, 1)
   if teacher is not None and teacher.vocabulary != vocabulary:
     raise ValueError('teacher has another vocabulary than train.vocabulary; distillation needs one for both.')
   if divergence not in ('kl', 'tvd') or (divergence == 'tvd' and (teacher is None or label_smoothing)):
     raise ValueError(f"train.divergence is {divergence!r}; use 'kl', or with a train.teacher and no "
                      "label smoothing 'tvd'.")
-  batches = Batches(concatenate(train_pairs), tokens_per_batch, seed, tuple(buckets))
-  validation = Batches(validation_pairs, tokens_per_batch, seed, tuple(buckets))
+  in_batches = lambda pairs: Batches(
+      pairs, tokens_per_batch, seed, tuple(buckets), tuple(source_buckets),
+      microbatches * (mesh.data if mesh else 1))
+  batches, validation = in_batches(concatenate(train_pairs)), in_batches(validation_pairs)
   to_translate = validation_pairs[:bleu_pairs]
   as_model = lambda params: Model(params, dataclasses.replace(config, dtype='float32'), vocabulary)
 
@@ -74,7 +82,8 @@ def train(output_dir: str, config: T5Config | GPT2Config = gin.REQUIRED,
       config, batches, validation, os.path.join(output_dir, 'checkpoints'), steps=steps,
       optimizer=make_optimizer(steps), init_params=None if init_from is None else init_from.params,
       teacher=teacher, divergence=divergence, seed=seed, label_smoothing=label_smoothing, eval_every=eval_every,
-      checkpoint_every=checkpoint_every, log_every=log_every, on_eval=on_eval)
+      checkpoint_every=checkpoint_every, log_every=log_every, on_eval=on_eval, mesh=mesh,
+      microbatches=microbatches)
   save_model(as_model(params), os.path.join(output_dir, 'model'), storage=storage, overwrite=True)
   report = {'steps': steps, 'epochs': steps / batches.per_epoch, 'left_out': batches.left_out,
             'validation_loss': evaluate(config, params, validation)}

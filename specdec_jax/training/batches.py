@@ -1,6 +1,7 @@
 """Bucketed batches of token pairs, addressed by step so that a resume is exact."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 
@@ -16,27 +17,38 @@ class Batches:
 
   Attributes:
     pairs: (encoder ids, decoder target ids), both ending in EOS.
-    tokens_per_batch: padded target tokens in a batch; rows = tokens / bucket length.
+    tokens_per_batch: padded tokens in a batch, of its sources or its targets, whichever are
+      longer; rows = tokens / length.
     seed: of the order.
-    buckets: lengths that batches are padded to; longer pairs are left out.
+    buckets: lengths that targets are padded to; longer pairs are left out.
+    source_buckets: the sources' own; without any, a pair's two sides share a bucket.
+    rows_multiple: batches have a multiple of so many rows.
   """
 
   pairs: list[Pair]
   tokens_per_batch: int = 2048
   seed: int = 0
   buckets: tuple[int, ...] = BUCKETS
+  source_buckets: tuple[int, ...] = ()
+  rows_multiple: int = 1
 
   def __post_init__(self):
-    lengths = np.array([max(len(s), len(t)) for s, t in self.pairs])
-    self._bucket = np.searchsorted(self.buckets, lengths)
-    self.left_out = int((self._bucket == len(self.buckets)).sum())
-    self._members = [np.flatnonzero(self._bucket == b) for b in range(len(self.buckets))]
+    self._shapes = sorted(itertools.product(self.source_buckets, self.buckets), key=sum) if (
+        self.source_buckets) else [(b, b) for b in self.buckets]
+    lengths = np.array([(len(s), len(t)) for s, t in self.pairs])
+    fits = np.stack([(lengths <= shape).all(1) for shape in self._shapes])
+    smallest = np.where(fits.any(0), fits.argmax(0), len(fits))
+    self._members = [np.flatnonzero(smallest == b) for b in range(len(fits))]
+    self.left_out = int((smallest == len(fits)).sum())
     self.per_epoch = sum(-(-len(m) // self._rows(b)) for b, m in enumerate(self._members))
     if not self.per_epoch:
-      raise ValueError(f'No training pair fits the longest bucket ({self.buckets[-1]} tokens).')
+      source, target = (max(lengths) for lengths in zip(*self._shapes))
+      raise ValueError(f'No training pair fits the longest buckets ({source} tokens of a source, '
+                       f'{target} of a target).')
 
   def _rows(self, bucket: int) -> int:
-    return max(1, self.tokens_per_batch // self.buckets[bucket])
+    rows = self.tokens_per_batch // max(self._shapes[bucket])
+    return max(1, rows // self.rows_multiple) * self.rows_multiple
 
   def _epoch(self, epoch: int) -> list[tuple[int, np.ndarray]]:
     rng = np.random.default_rng((self.seed, epoch))
@@ -60,9 +72,7 @@ class Batches:
       yield self._make(bucket, members)
 
   def _make(self, bucket: int, members) -> dict[str, np.ndarray]:
-    length, rows = self.buckets[bucket], self._rows(bucket)
+    rows = self._rows(bucket)
     fill = [[]] * (rows - len(members))
-    return {
-        'encoder_tokens': pad_rows([self.pairs[i][0] for i in members] + fill, length),
-        'targets': pad_rows([self.pairs[i][1] for i in members] + fill, length),
-    }
+    sides = zip(('encoder_tokens', 'targets'), zip(*(self.pairs[i] for i in members)), self._shapes[bucket])
+    return {name: pad_rows([*side, *fill], length) for name, side, length in sides}

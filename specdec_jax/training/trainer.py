@@ -15,6 +15,8 @@ import optax
 import orbax.checkpoint as ocp
 
 from specdec_jax.models.network import network
+from specdec_jax.parallel import partition
+from specdec_jax.parallel.mesh import Mesh, place_rows, state_shardings
 
 
 class TrainState(struct.PyTreeNode):
@@ -66,22 +68,33 @@ def token_losses(config, params, batch, label_smoothing=0.0, dropout_key=None, t
   return jnp.sum(losses * real), jnp.sum(real)
 
 
-@functools.partial(jax.jit, static_argnames=('config', 'update', 'label_smoothing', 'divergence'),
-                   donate_argnums=0)
+@functools.partial(jax.jit, donate_argnums=0,
+                   static_argnames=('config', 'update', 'label_smoothing', 'divergence', 'mesh', 'microbatches'))
 def train_step(state: TrainState, batch, seed, teacher=None, *, config, update, label_smoothing,
-               divergence='kl'):
-  """One update; returns the new state, mean loss (nats a token) and number of target tokens."""
+               divergence='kl', mesh=None, microbatches=1):
+  """One update; returns the new state, mean loss (nats a token) and number of target tokens.
+
+  Of several microbatches, equal parts of the rows, the gradients are added up one by one.
+  """
   key = jax.random.fold_in(jax.random.key(seed), state.step)
 
-  def mean_loss(params):
-    total, count = token_losses(config, params, batch, label_smoothing,
-                                key if config.dropout_rate else None, teacher, divergence)
-    return total / jnp.maximum(count, 1), count
+  def of(batch, key):
+    total = lambda params: token_losses(config, params, batch, label_smoothing,
+                                        key if config.dropout_rate else None, teacher, divergence)
+    return jax.value_and_grad(total, has_aux=True)(state.params)
 
-  (loss, count), grads = jax.value_and_grad(mean_loss, has_aux=True)(state.params)
+  if microbatches == 1:
+    sums = of(batch, key)
+  else:
+    add = lambda sums, part: (jax.tree.map(jnp.add, sums, of(*part)), None)
+    parts = jax.tree.map(lambda x: x.reshape(-1, microbatches, *x.shape[1:]).swapaxes(0, 1), batch)
+    nothing = (jnp.zeros(()), jnp.zeros((), jnp.int32)), jax.tree.map(jnp.zeros_like, state.params)
+    sums, _ = jax.lax.scan(add, nothing, (parts, jax.random.split(key, microbatches)))
+  (total, count), grads = sums
+  loss, grads = jax.tree.map(lambda x: x / jnp.maximum(count, 1), (total, grads))
   updates, optimizer_state = update(grads, state.optimizer_state, state.params)
   params = optax.apply_updates(state.params, updates)
-  return TrainState(state.step + 1, params, optimizer_state), loss, count
+  return _laid_out(TrainState(state.step + 1, params, optimizer_state), config, mesh), loss, count
 
 
 @functools.partial(jax.jit, static_argnames='config')
@@ -89,17 +102,43 @@ def eval_step(params, batch, *, config):
   return token_losses(config, params, batch)
 
 
-@functools.partial(jax.jit, static_argnames=('config', 'init_optimizer'))
-def _initial_state(params, seed, *, config, init_optimizer) -> TrainState:
+@functools.partial(jax.jit, static_argnames=('config', 'init_optimizer', 'mesh'))
+def _initial_state(params, seed, *, config, init_optimizer, mesh) -> TrainState:
   if params is None:
     inputs = [jnp.zeros((1, 1), jnp.int32)] * (1 if config.decoder_only else 2)
     params = network(config).init(jax.random.key(seed), *inputs)['params']
-  return TrainState(jnp.zeros((), jnp.int32), params, init_optimizer(params))
+  return _laid_out(TrainState(jnp.zeros((), jnp.int32), params, init_optimizer(params)), config, mesh)
+
+
+def _laid_out(state, config, mesh):
+  """A state that stays in its parts on the mesh."""
+  return state if mesh is None else jax.lax.with_sharding_constraint(
+      state, state_shardings(state, config, mesh))
+
+
+def _placed(params, batch):
+  """A batch with its rows split as the parameters' mesh has it."""
+  return dict(zip(batch, place_rows(params, *batch.values())))
+
+
+def _start(manager, params, seed, config, optimizer, mesh) -> TrainState:
+  """The newest checkpoint, or a first state; each device gets its own part and no more."""
+  make = functools.partial(_initial_state, config=config, init_optimizer=optimizer.init, mesh=mesh)
+  if params is not None and mesh is not None:
+    params = jax.device_put(params, state_shardings(params, config, mesh))
+  step = manager.latest_step()
+  if step is None:
+    return make(params, seed)
+  shapes = jax.eval_shape(make, params, seed)
+  shapes = jax.tree.map(lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place),
+                        shapes, state_shardings(shapes, config, mesh))
+  logging.info('Resumed at step %d.', step)
+  return manager.restore(step, args=ocp.args.StandardRestore(shapes))
 
 
 def evaluate(config, params, batches) -> float:
   """Validation loss in nats a token."""
-  sums = [eval_step(params, b, config=config) for b in batches.once()]
+  sums = [eval_step(params, _placed(params, b), config=config) for b in batches.once()]
   total, count = np.sum([[float(x) for x in s] for s in sums], axis=0)
   return total / count
 
@@ -107,10 +146,14 @@ def evaluate(config, params, batches) -> float:
 def train(config, train_batches, validation_batches, directory: str, *, steps: int,
           optimizer: optax.GradientTransformation, init_params=None, teacher=None, divergence: str = 'kl',
           seed: int = 0, label_smoothing: float = 0.0, eval_every: int = 500, checkpoint_every: int = 500,
-          log_every: int = 50, on_eval: Callable[[int, Any], dict] | None = None):
+          log_every: int = 50, on_eval: Callable[[int, Any], dict] | None = None, mesh: Mesh | None = None,
+          microbatches: int = 1):
   """Trains from the newest checkpoint in `directory`, or from `init_params`, or from scratch.
 
   With a `teacher` the training loss is that of distillation by `divergence`, see `token_losses`.
+  On a `mesh` parameters and what the optimiser keeps of them are split along 'model', the rows
+  of a batch along 'data'; a run may go on on another mesh. Of several `microbatches` the
+  gradients are added up, see `train_step`.
 
   Logs to `directory/log.jsonl` a line each log_every and eval_every steps. A run
   that was stopped goes on exactly as if it had not been, from its last checkpoint.
@@ -123,10 +166,10 @@ def train(config, train_batches, validation_batches, directory: str, *, steps: i
       os.path.abspath(directory),
       options=ocp.CheckpointManagerOptions(max_to_keep=2, enable_async_checkpointing=False))
 
-  state = _initial_state(init_params, seed, config=config, init_optimizer=optimizer.init)
-  if manager.latest_step() is not None:
-    state = manager.restore(manager.latest_step(), args=ocp.args.StandardRestore(state))
-    logging.info('Resumed at step %d.', int(state.step))
+  state = _start(manager, init_params, seed, config, optimizer, mesh)
+  if teacher is not None and mesh is not None:
+    teacher = teacher.replace(params=jax.device_put(
+        teacher.params, partition.shardings(teacher, mesh.devices())))
   start = time.time()
   tokens = 0
   pending = []  # device values, read only when a line is logged
@@ -138,8 +181,9 @@ def train(config, train_batches, validation_batches, directory: str, *, steps: i
 
     first = int(state.step)
     for step, batch in zip(range(first + 1, steps + 1), train_batches.from_step(first)):
-      state, loss, count = train_step(state, batch, seed, teacher, config=config, update=optimizer.update,
-                                      label_smoothing=label_smoothing, divergence=divergence)
+      state, loss, count = train_step(state, _placed(state.params, batch), seed, teacher, config=config,
+                                      update=optimizer.update, label_smoothing=label_smoothing,
+                                      divergence=divergence, mesh=mesh, microbatches=microbatches)
       pending.append((loss, count))
       if step % log_every == 0 or step == steps:
         losses, counts = np.array(jax.device_get(pending)).T

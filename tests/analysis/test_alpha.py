@@ -121,6 +121,16 @@ def test_lenient_alpha_of_every_token(target, draft, tokens):
     np.testing.assert_allclose(betas(Sampling(temperature=0.0)), np.where(text, greedy, 0), atol=1e-5)
 
 
+@pytest.mark.parametrize('sampling', [WARM, Sampling(temperature=0.0)], ids=str)
+def test_several_leniences_at_once(target, draft, tokens, sampling):
+  result = autoregressive_decode(target, tokens, sampling=sampling, max_decode_len=10)
+  betas = lambda lenience: alpha_lib.token_betas(
+      target, draft, tokens, result.tokens, result.lengths, sampling, lenience=lenience)
+  together = betas((1.0, 0.05))
+  assert together.shape == (2, 3, 10) and (together[1] > together[0] + 0.01).any()
+  np.testing.assert_allclose(together, [betas(1.0), betas(0.05)], atol=1e-6)
+
+
 def test_lenience_raises_alpha_and_must_be_in_range(target, draft, tokens):
   greedy = Sampling(temperature=0.0)
   found = [float(alpha_lib.alpha(target, draft, tokens, 1000, greedy, lenience=l, max_decode_len=10))

@@ -1,5 +1,6 @@
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import specdec_jax as sd
@@ -34,6 +35,38 @@ def test_drafters_that_compute_nothing_beforehand_are_timed_too(target, drafter)
   state, *_ = cost_lib._proposals(drafter, state, jnp.full((1, 20), 2), jnp.full(1, 5), calls=3, gamma=2,
                                   law=law)
   assert jax.tree.structure(state) == jax.tree.structure(drafter.prefill(tokens, 20))
+
+
+def test_an_iteration_proposes_and_passes_at_one_place(target, draft):
+  drafter = ModelDrafter(draft)
+  tokens = jnp.asarray(target.encode(['new media']))
+  law = Law(sampling=Sampling(temperature=0.0), num_rows=128, num_tokens=target.num_tokens)
+  cache, state = (cost_lib._prefill(model, tokens, 20) for model in (target, drafter))
+  at, history = jnp.full(1, 5), jnp.full((1, 20), 2, jnp.int32)
+
+  @jax.jit
+  def by_hand(target, drafter, cache, state):
+    drafts, _, state = drafter.propose(
+        state, history, at, jnp.zeros(1, jnp.int32), cost_lib._keys(1, 0), 3, law)
+    block = jnp.concatenate([history[:, 5:6], drafts], axis=1)
+    return drafts, (target.step(cache, block, at)[1], state)
+
+  drafts, after = by_hand(target, drafter, cache, state)
+  run = lambda drafter, state: cost_lib._iterations(
+      drafter=drafter, state=state, target=target, cache=cache, history=history, positions=at, calls=1,
+      gamma=3, law=law)
+  found = run(drafter, state)
+  jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), found[:2], after)
+  assert found[2][0, 6:9].tolist() == drafts[0].tolist()
+  alone = run(None, None)  # the pass over what stands there
+  assert alone[1] is None and alone[2][0, 6:9].tolist() == [2, 2, 2] != drafts[0].tolist()
+
+
+def test_a_proposal_takes_what_it_adds_to_a_pass_and_no_less_than_alone():
+  iterations, passes = [3.0, 9.0, 3.2], [2.0, 8.5, 2.0]  # a slow spell in the middle meets both
+  assert cost_lib._added(iterations, passes, 0.4) == pytest.approx(1.0)
+  assert cost_lib._added(iterations, passes, 1.1) == 1.1
+  assert cost_lib._added(passes, iterations, 0.4) == 0.4
 
 
 def test_ratios_and_the_time_of_a_decode():

@@ -1,6 +1,10 @@
+import dataclasses
+
+import numpy as np
 import pytest
 
 from specdec_jax.analysis import figures
+from specdec_jax.analysis import paper
 from specdec_jax.analysis.cost import Cost
 from specdec_jax.analysis.measured import Measured
 
@@ -52,10 +56,38 @@ def test_points_lie_where_they_were_measured():
   assert points(right) == [(0.7, m.operations) for m in MEASURED]
 
 
+def test_the_expected_speed_up_goes_through_what_was_measured():
+  one = MEASURED[0]
+  gammas, expected = figures.expected_speed_ups([one])
+  assert gammas.tolist() == [1, 2, 3] and expected[2] == pytest.approx(one.predicted_with_verify_cost)
+  other = dataclasses.replace(one, gamma=1, verify_cost=1.15)  # most of the cost comes with the second token
+  both = figures.expected_speed_ups([one, other])[1]
+  assert both[0] == pytest.approx(other.predicted_with_verify_cost) and both[2] == expected[2]
+
+
+def test_speed_ups_over_gamma_have_the_papers_beside_them():
+  row = paper.TABLE_2[0]  # temperature 0
+  own = [dataclasses.replace(m, task='EnDe', speed_up_over_t5x=m.speed_up + 1) for m in MEASURED]
+  warm = dataclasses.replace(own[0], temperature=1.0, printed=row)
+  left, right = figures.speed_up_over_gamma([*own, warm], [row]).axes
+  assert left.get_title() == 'EnDe, temperature 0'
+  assert labels(left) == ['d, thm 3.8', 'd, measured', 'd, over T5X', 'paper: EnDe, T5-small']
+  assert labels(right) == ['d, thm 3.8', 'd, measured', 'd, over T5X', 'd, paper']
+  marked = {line.get_label(): line.get_xydata().tolist() for line in left.lines}
+  assert marked['d, measured'] == [[3, 1.6], [6, 1.4]] and marked['d, over T5X'] == [[3, 2.6], [6, 2.4]]
+  assert marked['paper: EnDe, T5-small'] == [[row.gamma, row.speed_up]]
+
+
 def test_without_measurements_only_curves():
   for draw in (figures.expected_tokens, figures.optimal_gamma, figures.speed_up_and_operations):
     for axes in draw().axes:
       assert not points(axes) and 'measured' not in ' '.join(labels(axes))
+
+
+def test_acceptance_falls_with_the_powers_of_alpha_beside_it():
+  axes, = figures.acceptance_by_position([('x', (0.8, 0.6), 0.8), ('y', (0.5,), None)]).axes
+  assert [np.round(line.get_ydata(), 2).tolist() for line in axes.lines] == [
+      [0.8, 0.6], [0.8, 0.64], [0.5]]
 
 
 def test_files_are_written_and_repeat(tmp_path):

@@ -3,7 +3,6 @@ import json
 import pytest
 
 from specdec_jax.analysis import measured as measured_lib
-from specdec_jax.analysis import paper
 from specdec_jax.analysis import theory
 
 EXPERIMENT = {
@@ -28,22 +27,15 @@ def test_read_and_predict(tmp_path):
 
 
 def test_acceptance_where_the_report_holds_it(tmp_path):
-  counted = {**EXPERIMENT, 'accepted_by_position': [80, 40, 10, 0]}
-  first, second = measured_lib.read([written(tmp_path, EXPERIMENT, counted)])
-  assert first.acceptance == () and second.acceptance == (0.8, 0.5, 0.25, 0.0)
+  older = {**EXPERIMENT, 'accepted_by_position': [80, 40, 10, 0]}
+  counted = {**older, 'drafted_by_position': [100, 80, 40, 0]}
+  first, second, third = measured_lib.read([written(tmp_path, EXPERIMENT, older, counted)])
+  assert first.acceptance == second.acceptance == () and third.acceptance == (0.8, 0.5, 0.25)
 
 
-def test_table_4(tmp_path):
-  experiments = measured_lib.read([written(tmp_path, EXPERIMENT)])
-  ours = measured_lib.table_4(experiments).splitlines()
-  assert len(ours) == 3 and 'thm 3.8' in ours[0]
-  assert [cell.strip() for cell in ours[2].strip('|').split('|')] == [
-      'model (small)', '0', '4', '0.70', '0.030', '1.20', '1.90X',
-      f'{experiments[0].predicted:.2f}X', f'{experiments[0].predicted_with_verify_cost:.2f}X']
-  lenient = measured_lib.read([written(tmp_path, {**EXPERIMENT, 'lenience': 0.5})])
-  assert 'model (small), lenience 0.5 |' in measured_lib.table_4(lenient)
-  both = measured_lib.table_4(experiments, with_paper=True)
-  assert both.count('paper:') == len(paper.TABLE_4) and '3.40X' in both
+def test_lenience_is_in_the_name(tmp_path):
+  exact, lenient = measured_lib.read([written(tmp_path, EXPERIMENT, {**EXPERIMENT, 'lenience': 0.5})])
+  assert (exact.name, lenient.name) == ('model (small)', 'model (small), lenience 0.5')
 
 
 def test_what_is_no_report_is_refused_by_name(tmp_path):

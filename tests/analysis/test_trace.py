@@ -19,7 +19,7 @@ def by_hand():
       tokens=np.array([[2, 3, 4, 5, 3, 1, 0, 0]]), lengths=np.array([6]), scores=one,
       status=np.array([Status.EOS]),
       stats=Stats(target_calls=np.array([3]), drafted=one, accepted=one, emitted=np.array([6]),
-                  accepted_by_position=np.array([[2, 2]])),
+                  accepted_by_position=np.array([[2, 2]]), drafted_by_position=np.array([[3, 3]])),
       trace=Trace(drafts=np.array([[[2, 3], [3, 6], [3, 1]]]), num_accepted=np.array([[2, 0, 2]]),
                   next_token=np.array([[4, 5, 6]]), emitted=np.array([[3, 1, 2]])))
 
@@ -29,7 +29,6 @@ def test_iterations():
   assert first == trace_lib.Iteration(accepted=(2, 3), rejected=None, next_token=4)
   assert second == trace_lib.Iteration(accepted=(), rejected=3, next_token=5)
   assert last == trace_lib.Iteration(accepted=(3, 1), rejected=None, next_token=None)
-  assert [i.tested for i in (first, second, last)] == [2, 1, 2]
   assert sum((i.emitted for i in (first, second, last)), ()) == (2, 3, 4, 5, 3, 1)
 
 
@@ -38,12 +37,6 @@ def test_a_block_cut_before_its_rejection_shows_none():
   cut = result.replace(trace=result.trace.replace(
       num_accepted=np.array([[1, 0, 1]]), emitted=np.array([[2, 1, 1]])))
   assert trace_lib.iterations(cut)[2] == trace_lib.Iteration((3,), None, None)
-
-
-def test_acceptance_by_position():
-  accepted, tested = trace_lib.acceptance_by_position(by_hand())
-  assert accepted.tolist() == [2, 2] and tested.tolist() == [3, 2]
-  assert not trace_lib.acceptance_by_position(by_hand(), rows=0)[1].any()
 
 
 def test_text_without_colours():

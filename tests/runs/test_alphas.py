@@ -41,9 +41,25 @@ def test_every_drafter_is_measured_on_the_same_texts(target, draft, examples, tm
   assert found['draft', 1.0]['alpha'] == pytest.approx(sums.sum() / counts.sum(), rel=1e-5)
 
 
+def test_models_run_once_for_all_leniences(target, draft, examples, monkeypatch):
+  inputs = batching.encode(target, examples, 32)
+  batches = batching.batches(inputs, 4, 32, buckets=(32,))
+  results = [Method(sampling=WARM, max_decode_len=12)(target, b) for b in batches]
+  run, calls = alpha_lib._betas, []
+  monkeypatch.setattr(alpha_lib, '_betas', lambda *a, **k: calls.append(a) or run(*a, **k))
+  over = lambda *leniences: alphas.over_texts(
+      target, ModelDrafter(draft), batches, results, WARM, 10_000, leniences)
+  together = over(1.0, 0.5)
+  once = len(calls)
+  apart = over(1.0) | over(0.5)
+  assert len(calls) == 3 * once and list(together) == [1.0, 0.5]
+  for l in together:
+    assert together[l].alpha == pytest.approx(apart[l].alpha, rel=1e-6)
+
+
 def test_no_more_texts_than_asked_for(target, draft, examples):
   inputs = batching.encode(target, examples, 32)
   batches = batching.batches(inputs, 4, 32, buckets=(32,))
   results = [Method(sampling=WARM, max_decode_len=12)(target, b) for b in batches]
-  few = alphas.over_texts(target, ModelDrafter(draft), batches, results, WARM, num_tokens=20)
+  few = alphas.over_texts(target, ModelDrafter(draft), batches, results, WARM, num_tokens=20)[1.0]
   assert 20 <= few.num_tokens < 20 + 12

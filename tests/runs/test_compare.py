@@ -71,6 +71,7 @@ def test_figures_follow_from_one_another(compared):
     assert 0 < e['c_hat'] < 1 and e['alpha_tokens'] == e['target_alone']['tokens']
     positions = e['accepted_by_position']
     assert len(positions) == 2 and sum(positions) == e['accepted']
+    assert sum(e['drafted_by_position']) == e['drafted'] and e['drafted_by_position'][0] <= e['target_calls']
     assert e['target_calls'] >= positions[0] >= positions[1]
     assert e['t5x'] is None and e['speed_up_over_t5x'] is None
     groups = e['groups']

@@ -54,6 +54,7 @@ def test_lines_hold_what_the_decoder_returned(run, target, examples, tmp_path):
     counts = line['statistics']
     assert counts['emitted'] == len(line['tokens'])
     assert counts['accepted'] == sum(counts['accepted_by_position']) <= counts['drafted']
+    assert counts['drafted'] == sum(counts['drafted_by_position'])
     assert line['status'] == ('EOS' if line['tokens'][-1] == 1 else 'LENGTH')
   summary = json.loads((tmp_path / 'out' / 'summary.json').read_text())
   assert summary['tokens'] == sum(len(line['tokens']) for line in found)

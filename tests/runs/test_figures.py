@@ -13,7 +13,8 @@ SETTINGS = dict(sampling=Sampling(temperature=0.0), gammas=(3, 2), max_decode_le
 EXPERIMENT = {
     'sampling': {'temperature': 0.0}, 'gamma': 3, 'alpha': 0.7, 'c': 0.03, 'c_hat': 0.01,
     'verify_cost': 1.2, 'tokens_per_call': 2.0, 'speed_up': 1.5, 'target_calls': 10,
-    'accepted_by_position': [7, 4, 2]}
+    'accepted_by_position': [7, 4, 2],
+    'drafted_by_position': [10, 9, 9]}
 
 
 @pytest.fixture(scope='module')

@@ -117,3 +117,13 @@ def test_fine_tuning_is_t5s(task):
                    given)
   assert gin_config.flat()['T5Config.emb_dim'] == '4096'
   gin.clear_config()
+
+
+@pytest.mark.parametrize('size, width, parts', [('xl', 2048, 4), ('xxl', 4096, 8)])
+@pytest.mark.parametrize('task', TASKS)
+def test_large_sizes_are_fine_tuned_on_a_mesh(task, size, width, parts):
+  given = [f"{n} = 'x'" for n in ('INITIAL_CHECKPOINT', 'VOCABULARY', 'OUTPUT_DIR')]
+  _, flat = parse(f'finetune/{TASKS[task]}_{size}.gin', given)
+  assert (flat['T5Config.emb_dim'], flat['Mesh.model']) == (str(width), str(parts))
+  assert flat['train.mesh'] == flat['load_model.mesh'] == '@Mesh()'
+  assert int(flat['T5Config.num_heads']) % parts == 0

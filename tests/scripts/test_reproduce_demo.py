@@ -12,6 +12,7 @@ def test_the_page_gets_its_tables(monkeypatch, tmp_path):
     parts = demo.measured_tables(tmp_path, [])
     page = demo.replace((SCRIPTS.parent / 'docs' / 'results.md').read_text(), parts)
     assert demo.replace(page, parts) == page
+    assert (tmp_path / 'table2.png').stat().st_size
     for words in ('| bigram', '| embedded EnDe | draft', 'On 1 x cpu.', '2.99X'):
       assert words in page
     with pytest.raises(ValueError, match='no <!-- pair -->'):

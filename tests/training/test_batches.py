@@ -32,6 +32,22 @@ def test_shapes_are_few_and_hold_the_token_budget():
   assert shapes == {(16, 4), (8, 8), (4, 16)}
 
 
+def test_sources_and_targets_have_buckets_of_their_own():
+  pairs = [([2] * (s - 1) + [1], [3] * (t - 1) + [1]) for s, t in [(30, 3), (31, 4), (17, 8), (9, 9), (40, 3)]]
+  batches = Batches(pairs, tokens_per_batch=64, buckets=(4, 8), source_buckets=(16, 32))
+  assert {(b['encoder_tokens'].shape, b['targets'].shape) for b in batches.once()} == {
+      ((2, 32), (2, 4)), ((2, 32), (2, 8))}
+  assert batches.left_out == 2 and batches.per_epoch == 2
+  assert sum(len(rows(b)) for b in batches.once()) == 3
+  for b in batches.once():
+    assert all(len(np.trim_zeros(row)) >= 17 for row in b['encoder_tokens'] if row.any())
+
+
+def test_rows_are_a_multiple():
+  shapes = {b['targets'].shape for b in make(LENGTHS, rows_multiple=6).once()}
+  assert shapes == {(12, 4), (6, 8), (6, 16)}
+
+
 def test_a_step_can_be_resumed_anywhere():
   batches = make(LENGTHS)
   whole = list(itertools.islice(batches.from_step(0), 2 * batches.per_epoch + 2))

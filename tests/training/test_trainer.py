@@ -1,5 +1,6 @@
 """The training loop learns, resumes exactly, and stops at a loss that is not finite."""
 
+import dataclasses
 import json
 
 import jax
@@ -61,6 +62,21 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path):
   bad = optax.chain(optax.adam(1e-3), optax.scale(float('inf')))
   with pytest.raises(FloatingPointError, match='lower schedule.peak'):
     train(tmp_path, 4, optimizer=bad)
+
+
+def test_microbatches_add_up_to_the_batch():
+  config = dataclasses.replace(CONFIG, dropout_rate=0.0)
+  batch = next(copy_task().from_step(0))
+  adam = optax.adam(3e-3)
+
+  def step(microbatches):
+    state = trainer._initial_state(None, 0, config=config, init_optimizer=adam.init, mesh=None)
+    return trainer.train_step(state, batch, 0, config=config, update=adam.update, label_smoothing=0.1,
+                              microbatches=microbatches)
+
+  (whole, loss, count), (parts, *found) = step(1), step(4)
+  np.testing.assert_allclose(found, [loss, count], rtol=1e-5)
+  jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), whole.params, parts.params)
 
 
 def test_token_losses_are_cross_entropy_over_real_tokens():

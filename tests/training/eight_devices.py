@@ -1,0 +1,72 @@
+"""Trains a tiny T5 on one device and on meshes of eight virtual ones; run by test_sharded.py.
+
+  python eight_devices.py DIRECTORY     writes DIRECTORY/NAME/log.jsonl for each of RUNS and facts.json
+"""
+
+import json
+import os
+import sys
+
+os.environ['XLA_FLAGS'] = ('--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0 '
+                           '--xla_llvm_disable_expensive_passes=true')
+
+import jax
+import numpy as np
+
+from specdec_jax.checkpoints.directory import load_model, save_model
+from specdec_jax.model import Model
+from specdec_jax.parallel.mesh import Mesh
+from specdec_jax.training import optimizer as optimizer_lib
+from specdec_jax.training import trainer
+from specdec_jax.training.batches import Batches
+import tiny
+
+CONFIG = tiny.config(num_heads=8, head_dim=4, dropout_rate=0.1)
+STEPS = 4
+RUNS = {'one': None, '2x4': Mesh(data=2, model=4), '4x2': Mesh(data=4, model=2), '8x1': Mesh(data=8)}
+adam = optimizer_lib.optimizer(STEPS, lambda rate: optimizer_lib.adamw(rate, weight_decay=0.1))
+adafactor = optimizer_lib.optimizer(
+    STEPS, lambda rate: optimizer_lib.adafactor(rate, min_dim_size_to_factor=8))
+
+
+def train(directory, mesh, steps=STEPS, optimizer=adam, **more):
+  rng = np.random.default_rng(0)
+  rows = [rng.integers(3, 20, rng.integers(2, 7)).tolist() + [1] for _ in range(40)]
+  batches = Batches([(r, r[::-1][1:] + [1]) for r in rows], tokens_per_batch=128, buckets=(8,),
+                    rows_multiple=8)
+  return trainer.train(CONFIG, batches, batches, directory, steps=steps, optimizer=optimizer, log_every=1,
+                       eval_every=2, checkpoint_every=2, mesh=mesh, **more)
+
+
+def held(tree):
+  """Shape that the last device holds of a kernel that is split, wherever it stands in the tree."""
+  return [x.addressable_shards[-1].data.shape
+          for path, x in jax.tree_util.tree_leaves_with_path(tree)
+          if "['decoder']['layers_0']['mlp']['wo']['kernel']" in jax.tree_util.keystr(path)]
+
+
+def same(a, b) -> bool:
+  return all(jax.tree.leaves(jax.tree.map(lambda x, y: bool((np.asarray(x) == np.asarray(y)).all()), a, b)))
+
+
+if __name__ == '__main__':
+  folder = sys.argv[1]
+  trained = {name: train(f'{folder}/{name}', mesh) for name, mesh in RUNS.items()}
+  mesh, facts = RUNS['2x4'], {}
+  for name in ('one', '2x4'):
+    train(f'{folder}/adafactor_{name}', RUNS[name], optimizer=adafactor, microbatches=2)
+  save_model(Model(trained['2x4'], CONFIG), f'{folder}/model')
+  facts['saved'] = same(load_model(f'{folder}/model').params, trained['2x4'])
+  train(f'{folder}/stopped', mesh, steps=2)
+  facts['resumed'] = same(train(f'{folder}/stopped', mesh), trained['2x4'])
+  manager = trainer.ocp.CheckpointManager(f'{folder}/2x4')
+  read = lambda params: trainer._start(manager, params, 0, CONFIG, adam, mesh)
+  facts['held'] = held(read(None))
+  facts['taken up'] = held(train(f'{folder}/from', mesh, steps=0, init_params=jax.device_get(trained['one'])))
+  train(f'{folder}/one', mesh, steps=STEPS + 2)  # from one device's checkpoint
+  try:
+    train(f'{folder}/refused', Mesh(model=3))
+  except ValueError as e:
+    facts['refused'] = str(e)
+  with open(f'{folder}/facts.json', 'w', encoding='utf-8') as f:
+    json.dump(facts, f)
