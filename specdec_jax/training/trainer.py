@@ -68,8 +68,8 @@ def token_losses(config, params, batch, label_smoothing=0.0, dropout_key=None, t
   return jnp.sum(losses * real), jnp.sum(real)
 
 
-@functools.partial(jax.jit, donate_argnums=0,
-                   static_argnames=('config', 'update', 'label_smoothing', 'divergence', 'mesh', 'microbatches'))
+@functools.partial(jax.jit, donate_argnums=0, static_argnames=(
+    'config', 'update', 'label_smoothing', 'divergence', 'mesh', 'microbatches'))
 def train_step(state: TrainState, batch, seed, teacher=None, *, config, update, label_smoothing,
                divergence='kl', mesh=None, microbatches=1):
   """One update; returns the new state, mean loss (nats a token) and number of target tokens.
