@@ -31,7 +31,9 @@ def fit_ngram(output_dir: str, vocabulary: Vocabulary = gin.REQUIRED,
   """
   texts = texts_of(examples, field, 'fit_ngram')
   rows = (vocabulary.encode(text) + [vocabulary.eos_id] for text in texts)
-  table = NGramDrafter.fit(rows, order=order, successors=successors, vocabulary=vocabulary)
+  start = getattr(vocabulary, 'start', (0,)) or (vocabulary.eos_id,)  # what first tokens stand behind
+  table = NGramDrafter.fit(rows, order=order, successors=successors, vocabulary=vocabulary,
+                           start_id=start[-1])
   path = os.path.join(output_dir, 'ngram')
   table.save(path, overwrite=True)
   tokens, pairs = table.num_counted, np.asarray(table.counts, np.int64).sum()

@@ -1,0 +1,79 @@
+"""docs/check_yourself.ipynb: names and arguments exist, its outputs are whole, and the example by hand holds."""
+
+import ast
+import inspect
+import json
+import pathlib
+
+import pytest
+
+NOTEBOOK = pathlib.Path(__file__).resolve().parents[1] / 'docs' / 'check_yourself.ipynb'
+
+
+def code_cells():
+  cells = json.loads(NOTEBOOK.read_text(encoding='utf-8'))['cells']
+  return [cell for cell in cells if cell['cell_type'] == 'code']
+
+
+def sources():
+  return [''.join(cell['source']) for cell in code_cells()]
+
+
+def imports(source):
+  """The names that a cell's imports of this project bind, and jax's and numpy's."""
+  lines = [node for node in ast.parse(source).body if isinstance(node, (ast.Import, ast.ImportFrom))]
+  namespace = {}
+  for node in lines:
+    if 'IPython' not in ast.unparse(node):
+      exec(ast.unparse(node), namespace)  # pylint: disable=exec-used
+  return namespace
+
+
+def unknown(source, namespace):
+  """What a cell uses and the imported modules and functions do not have."""
+  found = []
+  for node in ast.walk(ast.parse(source)):
+    if isinstance(node, ast.Attribute | ast.Name):
+      try:
+        value = eval(ast.unparse(node), dict(namespace))  # pylint: disable=eval-used
+      except AttributeError:
+        found.append(ast.unparse(node))
+      except NameError:
+        pass  # a cell's own variable
+    if isinstance(node, ast.Call) and ast.unparse(node.func).startswith(('sd.', *namespace)):
+      try:
+        value = eval(ast.unparse(node.func), dict(namespace))  # pylint: disable=eval-used
+        parameters = inspect.signature(value).parameters
+      except (AttributeError, NameError, TypeError, ValueError):
+        continue
+      if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        found += [f'{ast.unparse(node.func)}({k.arg}=)' for k in node.keywords if k.arg and k.arg not in parameters]
+  return found
+
+
+def test_what_the_cells_name_exists():
+  namespace = imports('\n'.join(sources()))
+  assert 'sd' in namespace
+  assert not [name for source in sources() for name in unknown(source, namespace)]
+  assert unknown('sd.speculative_code(1)', namespace) == ['sd.speculative_code']
+  assert unknown('sd.alpha(target, gama=4)', namespace) == ['sd.alpha(gama=)']
+
+
+def test_every_cell_was_run_in_order_and_none_failed():
+  cells = code_cells()
+  assert [cell['execution_count'] for cell in cells] == list(range(1, len(cells) + 1))
+  outputs = [output for cell in cells for output in cell['outputs']]
+  assert not [o for o in outputs if o['output_type'] == 'error' or o.get('name') == 'stderr']
+  text = json.dumps(outputs)
+  assert 'all equal' in text and '32 of 32' in text and '16 of 16' in text
+
+
+def test_the_example_by_hand(capsys):
+  cell, = [s for s in sources() if 'sd.verify(' in s]
+  namespace = imports('\n'.join(sources()))
+  exec(cell, namespace)  # pylint: disable=exec-used
+  assert 'arithmetic [0.5 0.1]' in capsys.readouterr().out
+  broken = cell.replace('num_accepted > 0', 'num_accepted >= 0')
+  assert broken != cell
+  with pytest.raises(AssertionError):
+    exec(broken, namespace)  # pylint: disable=exec-used
