@@ -10,6 +10,7 @@ from specdec_jax.data.examples import read_examples
 from specdec_jax.runs import configurables  # pylint: disable=unused-import
 from specdec_jax.runs import gin_config
 from specdec_jax.runs.fit_ngram import fit_ngram
+import tiny_lm
 
 
 def test_the_references_of_a_file_are_counted(files, vocabulary, tmp_path):
@@ -24,6 +25,16 @@ def test_the_references_of_a_file_are_counted(files, vocabulary, tmp_path):
   assert json.loads((tmp_path / 'report.json').read_text()) == report
   texts = fit_ngram(str(tmp_path), vocabulary, examples, field='text', order=1)
   assert texts['drafter'].startswith('unigram') and texts['tokens'] != wanted.sum()
+
+
+def test_prompts_first_tokens_stand_behind_what_the_vocabulary_puts_there(tmp_path):
+  vocabulary = tiny_lm.vocabulary(tmp_path)
+  texts = ['the file of new media', 'the file today']
+  fit_ngram(str(tmp_path / 'run'), vocabulary, [Example(i, t) for i, t in enumerate(texts)], field='text')
+  table = sd.NGramDrafter.load(tmp_path / 'run' / 'ngram')
+  start, first = vocabulary.start[-1], vocabulary.encode('the')[0]
+  assert vocabulary.start and table.contexts[start] == len(texts)
+  assert (table.successors[start, 0], table.counts[start, 0]) == (first, len(texts))
 
 
 @pytest.mark.parametrize('options, words', [
