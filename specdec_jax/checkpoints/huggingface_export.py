@@ -29,6 +29,7 @@ def to_transformers(model: Model):
     made = transformers.GPT2LMHeadModel(transformers.GPT2Config(**fields))
   else:
     made = transformers.T5ForConditionalGeneration(transformers.T5Config(**fields))
+    made.config.num_layers = fields['num_decoder_layers']  # both stacks stand; `generate` sizes its cache by this
   with torch.no_grad():
     for name, parameter in made.named_parameters():
       parameter.copy_(torch.from_numpy(np.array(value(model, name), np.float32)))

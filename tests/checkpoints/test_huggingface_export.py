@@ -1,14 +1,18 @@
 """What goes into transformers' classes is what its own files hold; torch is not needed to see that."""
 
+import contextlib
+import copy
 import dataclasses
 import json
 import sys
+import types
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
 from specdec_jax.checkpoints import huggingface_export
+import tiny
 
 
 @pytest.mark.parametrize('name', ['gpt2', 't5_v1_0', 't5_v1_1', 't5_v1_1_tied'])
@@ -34,6 +38,22 @@ def test_padding_rows_are_left_out(hf, imported):
 def test_what_transformers_lacks_is_named(hf, imported):
   with pytest.raises(ValueError, match='one relative bias a stack; this model has .* one in every layer'):
     huggingface_export.t5_fields(imported(hf / 'umt5' / 'target', 'huggingface'))
+
+
+def test_generates_cache_has_the_decoders_layers(monkeypatch):
+  class StandIn:
+    """Stacks with copies of the configuration, as T5ForConditionalGeneration has."""
+
+    def __init__(self, config):
+      self.config, self.encoder = config, types.SimpleNamespace(config=copy.copy(config))
+      self.named_parameters, self.eval = list, lambda: self
+
+  monkeypatch.setitem(sys.modules, 'torch', types.SimpleNamespace(no_grad=contextlib.nullcontext))
+  monkeypatch.setitem(sys.modules, 'transformers', types.SimpleNamespace(
+      T5Config=types.SimpleNamespace, GenerationConfig=types.SimpleNamespace, T5ForConditionalGeneration=StandIn))
+  made = huggingface_export.to_transformers(tiny.random_t5(0, num_encoder_layers=1, num_decoder_layers=2))
+  assert made.config.num_layers == made.config.num_decoder_layers == 2
+  assert made.encoder.config.num_layers == 1
 
 
 def test_without_torch_one_line_says_how_to_get_it(monkeypatch):
