@@ -33,7 +33,7 @@ _LIMIT = flags.DEFINE_integer(
     'limit', None, 'Use the first so many inputs; all by default.', lower_bound=1)
 _REPEATS = flags.DEFINE_integer(
     'repeats', 3, 'Timings of each input, of which the median counts.', lower_bound=1)
-_MAX_INPUT_LEN = flags.DEFINE_integer('max_input_len', 64, 'Longer inputs are refused.')
+_MAX_INPUT_LEN = flags.DEFINE_integer('max_input_len', 256, 'Longer inputs are refused.')
 _MAX_DECODE_LEN = flags.DEFINE_integer(
     'max_decode_len', 64, 'Most tokens a text may get.', lower_bound=1)
 
