@@ -40,20 +40,56 @@ def test_what_transformers_lacks_is_named(hf, imported):
     huggingface_export.t5_fields(imported(hf / 'umt5' / 'target', 'huggingface'))
 
 
-def test_generates_cache_has_the_decoders_layers(monkeypatch):
-  class StandIn:
-    """Stacks with copies of the configuration, as T5ForConditionalGeneration has."""
+class Weight(np.ndarray):
+  """An array with what is asked of a torch parameter."""
 
-    def __init__(self, config):
-      self.config, self.encoder = config, types.SimpleNamespace(config=copy.copy(config))
-      self.named_parameters, self.eval = list, lambda: self
+  detach, clone = lambda self: self, np.ndarray.copy
 
-  monkeypatch.setitem(sys.modules, 'torch', types.SimpleNamespace(no_grad=contextlib.nullcontext))
+  def copy_(self, other):
+    self[...] = other
+
+
+class StandIn:
+  """As T5ForConditionalGeneration: stacks with copies of the configuration, logits tied whatever it says."""
+
+  def __init__(self, config):
+    self.config, self.encoder = config, types.SimpleNamespace(config=copy.copy(config))
+    self.shared = types.SimpleNamespace(weight=np.zeros((config.vocab_size, config.d_model)).view(Weight))
+    self.lm_head = types.SimpleNamespace(weight=self.shared.weight)
+    self.eval = lambda: self
+
+  def named_parameters(self):
+    yield 'shared.weight', self.shared.weight
+    if self.lm_head.weight is not self.shared.weight:
+      yield 'lm_head.weight', self.lm_head.weight
+
+
+@pytest.fixture
+def stand_ins(monkeypatch):
+  torch = types.SimpleNamespace(no_grad=contextlib.nullcontext, from_numpy=lambda x: x,
+                                nn=types.SimpleNamespace(Parameter=lambda x: x))
+  monkeypatch.setitem(sys.modules, 'torch', torch)
   monkeypatch.setitem(sys.modules, 'transformers', types.SimpleNamespace(
       T5Config=types.SimpleNamespace, GenerationConfig=types.SimpleNamespace, T5ForConditionalGeneration=StandIn))
+
+
+@pytest.mark.usefixtures('stand_ins')
+def test_generates_cache_has_the_decoders_layers():
   made = huggingface_export.to_transformers(tiny.random_t5(0, num_encoder_layers=1, num_decoder_layers=2))
   assert made.config.num_layers == made.config.num_decoder_layers == 2
   assert made.encoder.config.num_layers == 1
+
+
+@pytest.mark.usefixtures('stand_ins')
+@pytest.mark.parametrize('tied', [False, True])
+def test_untied_logits_are_untied(tied):
+  model = tiny.random_t5(0, logits_via_embedding=tied)
+  made = huggingface_export.to_transformers(model)
+  assert (made.lm_head.weight is made.shared.weight) == tied
+  np.testing.assert_array_equal(made.shared.weight, model.params['token_embedder']['embedding'][:model.num_tokens])
+  if not tied:
+    np.testing.assert_array_equal(
+        made.lm_head.weight, model.params['decoder']['logits_dense']['kernel'].T[:model.num_tokens])
 
 
 def test_without_torch_one_line_says_how_to_get_it(monkeypatch):
