@@ -1,4 +1,4 @@
-"""docs/check_yourself.ipynb: names and arguments exist, its outputs are whole, and the example by hand holds."""
+"""docs/check_yourself.ipynb: names and arguments exist, outputs are whole, the example by hand holds."""
 
 import ast
 import inspect
@@ -47,7 +47,8 @@ def unknown(source, namespace):
       except (AttributeError, NameError, TypeError, ValueError):
         continue
       if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        found += [f'{ast.unparse(node.func)}({k.arg}=)' for k in node.keywords if k.arg and k.arg not in parameters]
+        found += [f'{ast.unparse(node.func)}({k.arg}=)' for k in node.keywords
+                  if k.arg and k.arg not in parameters]
   return found
 
 

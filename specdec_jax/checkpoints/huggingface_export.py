@@ -31,7 +31,7 @@ def to_transformers(model: Model):
     made = transformers.T5ForConditionalGeneration(transformers.T5Config(**fields))
     if not fields['tie_word_embeddings']:  # its configuration ties them all the same
       made.lm_head.weight = torch.nn.Parameter(made.lm_head.weight.detach().clone())
-    made.config.num_layers = fields['num_decoder_layers']  # both stacks stand; `generate` sizes its cache by this
+    made.config.num_layers = fields['num_decoder_layers']  # `generate` sizes its cache by it
   with torch.no_grad():
     for name, parameter in made.named_parameters():
       parameter.copy_(torch.from_numpy(np.array(value(model, name), np.float32)))

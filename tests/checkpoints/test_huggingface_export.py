@@ -70,7 +70,8 @@ def stand_ins(monkeypatch):
                                 nn=types.SimpleNamespace(Parameter=lambda x: x))
   monkeypatch.setitem(sys.modules, 'torch', torch)
   monkeypatch.setitem(sys.modules, 'transformers', types.SimpleNamespace(
-      T5Config=types.SimpleNamespace, GenerationConfig=types.SimpleNamespace, T5ForConditionalGeneration=StandIn))
+      T5Config=types.SimpleNamespace, GenerationConfig=types.SimpleNamespace,
+      T5ForConditionalGeneration=StandIn))
 
 
 @pytest.mark.usefixtures('stand_ins')
@@ -86,7 +87,8 @@ def test_untied_logits_are_untied(tied):
   model = tiny.random_t5(0, logits_via_embedding=tied)
   made = huggingface_export.to_transformers(model)
   assert (made.lm_head.weight is made.shared.weight) == tied
-  np.testing.assert_array_equal(made.shared.weight, model.params['token_embedder']['embedding'][:model.num_tokens])
+  np.testing.assert_array_equal(
+      made.shared.weight, model.params['token_embedder']['embedding'][:model.num_tokens])
   if not tied:
     np.testing.assert_array_equal(
         made.lm_head.weight, model.params['decoder']['logits_dense']['kernel'].T[:model.num_tokens])
