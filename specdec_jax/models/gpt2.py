@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 from specdec_jax.models import cache as cache_lib
 from specdec_jax.models.config import GPT2Config
+from specdec_jax.models.products import dot_general, split_heads, tied_logits
 
 Cache = dict[str, Any]
 ACTIVATIONS = {'gelu': nn.gelu, 'gelu_exact': functools.partial(nn.gelu, approximate=False),
@@ -20,7 +21,7 @@ ACTIVATIONS = {'gelu': nn.gelu, 'gelu_exact': functools.partial(nn.gelu, approxi
 
 
 def _dense(cfg: GPT2Config, features: int, name: str, scale: float = 1.0):
-  return nn.Dense(features, dtype=cfg.dtype, name=name,
+  return nn.Dense(features, dtype=cfg.dtype, name=name, dot_general=dot_general,
                   kernel_init=nn.initializers.normal(0.02 * scale))
 
 
@@ -39,8 +40,8 @@ class Attention(nn.Module):
   def __call__(self, x, mask, positions, cache, deterministic=True):
     """[B, T, E] at positions [B]...; additive mask [B, 1, T, L]. Returns [B, T, E] and the cache."""
     cfg = self.config
-    heads = lambda x: x.reshape(*x.shape[:2], cfg.num_heads, -1).transpose(0, 2, 1, 3)
-    query, keys, values = (heads(_dense(cfg, cfg.emb_dim, n)(x)) for n in ('query', 'key', 'value'))
+    query, keys, values = (split_heads(_dense(cfg, cfg.emb_dim, n)(x), cfg.num_heads)
+                           for n in ('query', 'key', 'value'))
     if cache is not None:
       keys = cache_lib.write(cache['key'], keys, positions)
       values = cache_lib.write(cache['value'], values, positions)
@@ -140,4 +141,4 @@ class GPT2(nn.Module):
     x = self.token_embedder(tokens) + self.position_embedder(places)
     x, caches = self.decoder(x, positions, caches, deterministic)
     embedding = self.token_embedder.embedding.astype(cfg.dtype)
-    return jnp.einsum('bte,ve->btv', x, embedding, preferred_element_type=jnp.float32), caches
+    return tied_logits(x, embedding), caches

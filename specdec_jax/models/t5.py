@@ -15,6 +15,7 @@ from jax import lax
 
 from specdec_jax.models import cache as cache_lib
 from specdec_jax.models.config import T5Config
+from specdec_jax.models.products import dot_general, split_heads, tied_logits
 
 Cache = dict[str, Any]
 
@@ -73,26 +74,8 @@ class RMSNorm(nn.Module):
 
 def _dense(cfg, features, fan_in, name=None):
   """A bias-free projection; fan_in sets T5's initial scale."""
-  return nn.Dense(features, use_bias=False, dtype=cfg.dtype, name=name, dot_general=_dot,
+  return nn.Dense(features, use_bias=False, dtype=cfg.dtype, name=name, dot_general=dot_general,
                   kernel_init=nn.initializers.normal(fan_in ** -0.5))
-
-
-def _dot(lhs, rhs, dimension_numbers, precision=None, preferred_element_type=None):
-  """lax.dot_general; on a TPU a lone row is computed twice.
-
-  The compiler turns a matrix times one row into products and sums on the vector unit,
-  by its own estimate several times slower than the matrix unit on two rows.
-  """
-  dot = functools.partial(lax.dot_general, dimension_numbers=dimension_numbers, precision=precision,
-                          preferred_element_type=preferred_element_type)
-  if lhs.size != lhs.shape[-1]:
-    return dot(lhs, rhs)
-
-  def twice(lhs, rhs):
-    rows = lax.optimization_barrier(jnp.concatenate([lhs, lhs], axis=-2))
-    return lax.optimization_barrier(dot(rows, rhs))[..., :1, :]
-
-  return lax.platform_dependent(lhs, rhs, tpu=twice, default=dot)
 
 
 class Attention(nn.Module):
@@ -109,19 +92,14 @@ class Attention(nn.Module):
     self.out = _dense(cfg, cfg.emb_dim, cfg.attention_dim)
     self.dropout = nn.Dropout(cfg.dropout_rate, broadcast_dims=(-2,))
 
-  def _heads(self, x):
-    """[B, T, H*D] -> [B, H, T, D]."""
-    # Without it the TPU compiler turns the projection's kernel, on every call, and not its result.
-    x = lax.optimization_barrier(x)
-    return x.reshape(*x.shape[:2], self.config.num_heads, -1).transpose(0, 2, 1, 3)
-
   def keys_values(self, x):
     """[B, K, E] -> keys and values, [B, H, K, D] each."""
-    return self._heads(self.key(x)), self._heads(self.value(x))
+    heads = self.config.num_heads
+    return split_heads(self.key(x), heads), split_heads(self.value(x), heads)
 
   def __call__(self, x, keys, values, bias, deterministic=True):
     """[B, T, E] attends over keys, values [B, H, K, D]; bias float32 [B, 1|H, 1|T, K]."""
-    logits = jnp.einsum('bhtd,bhkd->bhtk', self._heads(self.query(x)), keys,
+    logits = jnp.einsum('bhtd,bhkd->bhtk', split_heads(self.query(x), self.config.num_heads), keys,
                         preferred_element_type=jnp.float32)
     weights = jax.nn.softmax(logits + bias, axis=-1).astype(self.config.dtype)
     weights = self.dropout(weights, deterministic=deterministic)
@@ -234,7 +212,7 @@ class Decoder(nn.Module):
       self.logits_dense = nn.Dense(cfg.vocab_size, use_bias=False, dtype=cfg.dtype,
                                    kernel_init=nn.initializers.normal(cfg.emb_dim ** -0.5),
                                    dot_general=functools.partial(
-                                       _dot, preferred_element_type=jnp.float32))
+                                       dot_general, preferred_element_type=jnp.float32))
 
   def cross(self, encoded):
     """Cross-attention keys and values of every layer, once for a request."""
@@ -273,8 +251,7 @@ class Decoder(nn.Module):
       return self.logits_dense(x), updated
     if cfg.scale_tied_logits:
       x = x * cfg.emb_dim ** -0.5
-    return jnp.einsum('bte,ve->btv', x, embedding.astype(cfg.dtype),
-                      preferred_element_type=jnp.float32), updated
+    return tied_logits(x, embedding.astype(cfg.dtype)), updated
 
 
 class T5(nn.Module):

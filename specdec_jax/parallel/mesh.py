@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 import dataclasses
-import math
 
 import jax
 from jax.sharding import NamedSharding, PartitionSpec as P, SingleDeviceSharding
@@ -97,13 +96,10 @@ def state_shardings(state, config, mesh: Mesh | None):
 
 
 def _check_divides(config, parts: int) -> None:
-  sizes = {'num_heads': config.num_heads, 'mlp_dim': config.mlp_dim}
-  if not config.decoder_only:  # GPT-2's table of 50,257 rows stays whole
-    sizes['vocab_size'] = config.vocab_size
-  if any(size % parts for size in sizes.values()):
-    most = math.gcd(*sizes.values())
-    works = ', '.join(str(n) for n in range(1, most + 1) if most % n == 0)
-    named = ', '.join(f'{name} = {size}' for name, size in sizes.items())
+  works = partition.possible_parts(config)
+  if parts not in works:
+    named = ', '.join(f'{name} = {size}' for name, size in partition.divided_sizes(config).items())
+    works = ', '.join(map(str, works))
     raise ValueError(f'Mesh.model = {parts} does not divide this model ({named}); {works} would, or '
                      'keep it whole on every device with load_model.replicated = True.')
 

@@ -32,6 +32,20 @@ def make_mesh(devices, data: int = 1) -> Mesh:
   return Mesh(devices.reshape(data, -1), ('data', 'model'))
 
 
+def divided_sizes(config) -> dict[str, int]:
+  """What a 'model' axis must divide, by its name in the configuration."""
+  sizes = {'num_heads': config.num_heads, 'mlp_dim': config.mlp_dim}
+  if not config.decoder_only:  # GPT-2's table of 50,257 rows stays whole
+    sizes['vocab_size'] = config.vocab_size
+  return sizes
+
+
+def possible_parts(config) -> list[int]:
+  """How many parts a model divides into, ascending."""
+  most = math.gcd(*divided_sizes(config).values())
+  return [n for n in range(1, most + 1) if most % n == 0]
+
+
 def spec(path: str, shape: tuple[int, ...], num_heads: int, mesh: Mesh) -> P:
   """The partition of one parameter; whole where heads or the axis do not divide evenly."""
   rule = next((s for pattern, s in RULES if re.fullmatch(pattern, path)), None)

@@ -105,7 +105,7 @@ class _Walk:
     for position, weight in enumerate(given):
       if isinstance(weight, _Weight):
         self._use(i, position, weight, times)
-    return self._rewrite(i, weights)
+    return self._rewrite(i, given)
 
   def _while(self, i, given, times, in_loop):
     outer = (self.reads, self.collectives)
@@ -132,29 +132,31 @@ class _Walk:
   def _use(self, i, position, weight, times):
     if weight.on_chip:
       return
-    fused = i.called('calls')
-    lookup = i.op in _LOOKUPS if not fused else self._only_looked_up(fused, position)
+    lookup = self._only(_LOOKUPS, i, position)
     self._read(weight, 0 if lookup else weight.array.bytes, times)
 
   def _read(self, weight, size, times):
     self.sizes[weight.path] = weight.array.bytes
     self.reads[weight.path] += times * size / weight.array.bytes
 
-  def _only_looked_up(self, name, position) -> bool:
-    body = self.module.computations[name]
-    parameter = next(i.name for i in body if i.op == 'parameter' and i.rest.startswith(f'{position})'))
-    users = [i for i in body if parameter in i.operands]
-    return bool(users) and all(
-        u.op in _LOOKUPS or (u.called('calls') and self._only_looked_up(
-            u.called('calls'), u.operands.index(parameter))) for u in users)
+  def _only(self, ops, i, position) -> bool:
+    """Whether nothing but such operations use an instruction's operand."""
+    fused = i.called('calls')
+    if not fused:
+      return i.op in ops
+    body = self.module.computations[fused]
+    parameter = next(j.name for j in body if j.op == 'parameter' and j.rest.startswith(f'{position})'))
+    users = [j for j in body if parameter in j.operands]
+    return bool(users) and all(self._only(ops, j, j.operands.index(parameter)) for j in users)
 
-  def _rewrite(self, i, weights):
-    """A result as large as a weight it is made from, and not a product with it."""
+  def _rewrite(self, i, given):
+    """A result as large as a weight it is made from, and neither a product nor rows of a table."""
+    weights = [(at, g) for at, g in enumerate(given) if isinstance(g, _Weight)]
     if not weights or self._multiplies(i):
       return None
-    for weight in weights:
+    for position, weight in weights:
       size = weight.array.bytes
-      if any(2 * a.bytes >= size for a in i.arrays):
+      if any(2 * a.bytes >= size for a in i.arrays) and not self._only(('gather',), i, position):
         self.rewritten.append(f'{weight.path}: {i.op} {i.name}')
         return dataclasses.replace(weight, on_chip=i.arrays[0].on_chip)
     return None

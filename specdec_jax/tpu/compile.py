@@ -42,9 +42,10 @@ class Program:
 def decode_program(target, drafter, settings, batch: int, input_length: int, mesh) -> Program:
   """`decoding.decode_loop` itself; models are of shapes with shardings on `mesh`."""
   rows = functools.partial(_struct, mesh=mesh, spec=P('data'))
+  lengths = rows((batch,), jnp.int32) if target.config.decoder_only else None
   return _compile(decode_loop.lower(
       target, drafter, rows((batch, input_length), jnp.int32), _struct((), jnp.uint32, mesh, P()),
-      rows((batch,), jnp.uint32), settings=settings))
+      rows((batch,), jnp.uint32), settings=settings, lengths=lengths))
 
 
 def pass_program(model, tokens: int, batch: int, input_length: int, cache_length: int, mesh) -> Program:
@@ -56,13 +57,13 @@ def pass_program(model, tokens: int, batch: int, input_length: int, cache_length
 
 
 def cache_shapes(model, batch: int, input_length: int, cache_length: int, mesh):
-  """What `prefill` makes, heads along 'model' where they divide."""
-  divides = model.config.num_heads % mesh.shape['model'] == 0
+  """What `prefill` makes, heads along 'model' where the model is split."""
+  split = any('model' in x.sharding.spec for x in jax.tree.leaves(model.params))
   shapes = jax.eval_shape(lambda m, t: m.prefill(t, cache_length), model,
                           jax.ShapeDtypeStruct((batch, input_length), jnp.int32))
 
   def place(x):
-    heads = len(x.shape) == 4 and x.shape[1] == model.config.num_heads and divides
+    heads = len(x.shape) == 4 and x.shape[1] == model.config.num_heads and split
     return _struct(x.shape, x.dtype, mesh, P('data', 'model') if heads else P('data'))
 
   return jax.tree.map(place, shapes)

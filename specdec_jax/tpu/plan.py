@@ -4,6 +4,9 @@ import dataclasses
 import functools
 from typing import Any
 
+import numpy as np
+
+from specdec_jax.checks import whole
 from specdec_jax.decoding import Settings
 from specdec_jax.parallel import partition
 from specdec_jax.sampling import Sampling
@@ -11,8 +14,8 @@ from specdec_jax.tpu import compile as compile_lib
 from specdec_jax.tpu import shapes
 from specdec_jax.tpu import topology as topology_lib
 from specdec_jax.tpu.audit import Audit, audit
-from specdec_jax.tpu.chips import get_chip, num_devices
-from specdec_jax.tpu.predict import Predicted, Setting, predict
+from specdec_jax.tpu.chips import get_chip
+from specdec_jax.tpu.predict import Predicted, Setting, on_slice, predict
 from specdec_jax.tpu.traffic import Assumptions, Pass
 
 
@@ -94,12 +97,13 @@ def plan(target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v
   """Compiles the decode program for a TPU that need not be there, and reports on it.
 
   Args:
-    target: a name of gin/models, a model directory, a `T5Config` or a `Model`.
+    target: a name of gin/models, a model directory, a configuration or a `Model`.
     draft: likewise, or a drafter; None plans plain decoding.
     chip: 'v4', 'v5e', 'v5p', 'v6e' or 'tpu7x'.
     topology: chips in each direction. More than one device share the target along their
       'model' axis [`parallel.partition`].
-    gamma, batch, input_length, max_decode_len, sampling: as in `speculative_decode`.
+    gamma, batch, input_length, max_decode_len, sampling: as in `speculative_decode`; input_length is
+      the prompt's for a decoder-only model.
     alpha: for the predicted speed-up.
     dtype: of weights and activations.
     assumptions: of the model of time.
@@ -110,14 +114,14 @@ def plan(target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v
 
   Raises:
     ImportError: libtpu is not installed.
+    ValueError: sizes that no program has, or that do not divide.
   """
-  gamma = gamma if draft is not None else 0
+  gamma = whole('gamma', gamma, 1) if draft is not None else 0
   setting = Setting(
       target=shapes.abstract_model(target, dtype), drafter=shapes.abstract_drafter(draft, dtype),
       chip=get_chip(chip), topology=topology, batch=batch, input_length=input_length,
-      max_decode_len=max_decode_len, assumptions=assumptions, split_draft=split_draft)
-  if setting.drafter is not None:
-    setting.drafter.check(setting.target)
+      max_decode_len=max_decode_len, assumptions=assumptions, data=data, split_draft=split_draft)
+  _check(setting)
   mesh = partition.make_mesh(topology_lib.describe(setting.chip, topology), data)
   placed = _placed(setting, mesh)
   settings = Settings(gamma=gamma, max_decode_len=max_decode_len, sampling=sampling)
@@ -142,6 +146,27 @@ def plan(target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v
       warnings=tuple(_warnings(setting, refusal, smallest, iteration, traffic)))
 
 
+def _check(setting: Setting) -> None:
+  for name in ('batch', 'input_length', 'max_decode_len', 'data'):
+    whole(name, getattr(setting, name), 1)
+  if setting.drafter is not None:
+    setting.drafter.check(setting.target)
+  setting.target.check_lengths(
+      np.ones((setting.batch, setting.input_length), np.int32), None, setting.max_decode_len)
+  devices, data = setting.devices, setting.data
+  if devices % data or setting.batch % data:
+    raise ValueError(f'data is {data}, which must divide the {devices} devices of {setting.chip.name} '
+                     f'{setting.topology} and the batch of {setting.batch}.')
+  for name, model in (('target', setting.target), ('draft', setting.split_draft and setting.draft)):
+    if model and setting.parts not in (works := partition.possible_parts(model.config)):
+      sizes = ', '.join(f'{k} = {v}' for k, v in partition.divided_sizes(model.config).items())
+      better = ' or '.join(str(devices // n) for n in works if devices % n == 0)
+      raise ValueError(
+          f'{devices} devices with data = {data} make {setting.parts} parts, which do not divide the {name} '
+          f"({sizes}); it divides into {', '.join(map(str, works))}: set data = {better}, and a batch that "
+          'this divides.')
+
+
 def _placed(setting: Setting, mesh) -> Setting:
   """The setting with the sharding of each parameter."""
   drafter = setting.drafter
@@ -157,8 +182,9 @@ def _cache_leaves(placed: Setting, gamma: int, mesh):
   shapes_of = functools.partial(
       compile_lib.cache_shapes, batch=placed.batch, input_length=placed.input_length,
       cache_length=placed.cache_length(gamma), mesh=mesh)
-  return [x for model in models for pair in shapes_of(model)['self'] + shapes_of(model)['cross']
-          for x in pair.values()]
+  caches = [pair for model in models for name, pairs in shapes_of(model).items() if name in ('self', 'cross')
+            for pair in pairs]
+  return [x for pair in caches for x in pair.values()]
 
 
 def _bytes(setting: Setting, placed: Setting, gamma: int, mesh) -> tuple[int, int]:
@@ -195,13 +221,11 @@ def _smallest(setting: Setting, gamma: int) -> str | None:
   """The smallest slice whose devices hold weights and caches and a twentieth beside, by size."""
   chip = setting.chip
   for topology in chip.slices:
-    devices = num_devices(chip, topology)
-    target = shapes.num_bytes(setting.target.params) / devices
-    draft = shapes.num_bytes(setting.draft.params) if setting.draft is not None else 0
-    caches = setting.target_pass(1, gamma).caches / devices
-    if setting.draft is not None:
-      caches += setting.draft_pass(gamma).caches
-    if 1.05 * (target + draft + caches) <= chip.usable:
+    on = on_slice(setting, topology)
+    held = (shapes.num_bytes(on.target.params) + on.target_pass(1, gamma).caches) / on.parts
+    if on.draft is not None:
+      held += shapes.num_bytes(on.draft.params) + on.draft_pass(gamma).caches
+    if 1.05 * held <= chip.usable:
       return topology
   return None
 

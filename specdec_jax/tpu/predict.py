@@ -1,9 +1,11 @@
 """Predicted speed: thm 3.8 with the c and the verify cost that the traffic gives."""
 
 import dataclasses
+import math
 
 from specdec_jax.analysis import theory
 from specdec_jax.analysis.cost import Ratios
+from specdec_jax.parallel.partition import possible_parts
 from specdec_jax.tpu.chips import Chip, num_devices
 from specdec_jax.tpu.traffic import Assumptions, Pass, decoder_pass
 
@@ -21,6 +23,7 @@ class Setting:
     chip, topology: such as 'v4' and '1x1x1'.
     batch, input_length, max_decode_len: shapes.
     assumptions: see `traffic`.
+    data: groups of devices that each take a part of the batch; those of a group share the target.
     split_draft: the draft is split over the devices like the target; else each holds it whole.
   """
 
@@ -32,6 +35,7 @@ class Setting:
   input_length: int
   max_decode_len: int
   assumptions: Assumptions = Assumptions()
+  data: int = 1
   split_draft: bool = False
 
   @property
@@ -42,20 +46,38 @@ class Setting:
   def draft(self):
     return getattr(self.drafter, 'draft', None)
 
+  @property
+  def parts(self) -> int:
+    """Devices that share the target."""
+    return self.devices // self.data
+
+  @property
+  def rows(self) -> int:
+    """Of the batch, on each device."""
+    return math.ceil(self.batch / self.data)
+
   def cache_length(self, gamma: int) -> int:
-    return 1 + self.max_decode_len + gamma + 1
+    given = self.input_length if self.target.config.decoder_only else 1
+    return given + self.max_decode_len + gamma + 1
 
   def target_pass(self, tokens: int, gamma: int) -> Pass:
-    return decoder_pass(self.target, tokens, self.batch, self.input_length, self.cache_length(gamma))
+    return decoder_pass(self.target, tokens, self.rows, self.input_length, self.cache_length(gamma))
 
   def draft_pass(self, gamma: int) -> Pass | None:
     if self.draft is None:
       return None
-    return decoder_pass(self.draft, 1, self.batch, self.input_length, self.cache_length(gamma))
+    return decoder_pass(self.draft, 1, self.rows, self.input_length, self.cache_length(gamma))
 
   def seconds(self, work: Pass, of_draft: bool = False) -> float:
     whole = of_draft and not self.split_draft
-    return work.seconds(self.chip, self.assumptions, 1 if whole else self.devices)
+    return work.seconds(self.chip, self.assumptions, 1 if whole else self.parts)
+
+
+def on_slice(setting: Setting, topology: str) -> Setting:
+  """On another slice, the target in as many parts as it divides into there."""
+  devices = num_devices(setting.chip, topology)
+  parts = max(n for n in possible_parts(setting.target.config) if devices % n == 0)
+  return dataclasses.replace(setting, topology=topology, data=devices // parts)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

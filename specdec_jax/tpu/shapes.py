@@ -15,7 +15,9 @@ from specdec_jax.checkpoints.directory import read_config
 from specdec_jax.checkpoints.parameters import is_matrix, parameter_shapes
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.model import Model
-from specdec_jax.models.config import T5Config
+from specdec_jax.models.config import GPT2Config, T5Config
+
+_CONFIGS = {config.__name__: config for config in (T5Config, GPT2Config)}
 
 
 def abstract_model(model, dtype: str = 'bfloat16') -> Model:
@@ -23,13 +25,13 @@ def abstract_model(model, dtype: str = 'bfloat16') -> Model:
 
   Args:
     model: a name such as 't5_1_1_xxl' (a file of gin/models), a model directory
-      ('embedded:ende/target' is a shipped one), a `T5Config`, or a `Model`.
-    dtype: of kernels and embedding; norm scales and relative biases are float32.
+      ('embedded:ende/target' is a shipped one), a configuration, or a `Model`.
+    dtype: of kernels and embedding; norms and biases are float32.
   """
   if isinstance(model, Model):
     config, vocabulary = model.config, model.vocabulary
   else:
-    config, vocabulary = model if isinstance(model, T5Config) else _config(model), None
+    config, vocabulary = model if isinstance(model, tuple(_CONFIGS.values())) else _config(model), None
   config = dataclasses.replace(config, dtype=dtype)
   params = {name: jax.ShapeDtypeStruct(shape, jnp.dtype(dtype if is_matrix(name, shape) else 'float32'))
             for name, shape in parameter_shapes(config).items()}
@@ -52,20 +54,22 @@ def num_bytes(tree) -> int:
   return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
 
 
-def _config(name: str | os.PathLike) -> T5Config:
+def _config(name: str | os.PathLike) -> T5Config | GPT2Config:
   name = os.fspath(name)
   if re.fullmatch(r'\w+', name):
     for root in paths.gin_search_paths():
       file = root / 'gin' / 'models' / f'{name}.gin'
       if file.exists():
-        return T5Config(**_fields(file))
+        return _parse(file)
   elif name.startswith(paths.EMBEDDED_PREFIX) or os.path.isdir(name) or '://' in name:
     return read_config(paths.resolve(name))[0]
   known = sorted({f.stem for root in paths.gin_search_paths() for f in (root / 'gin/models').glob('*.gin')})
   raise ValueError(f"There is no model '{name}': give a model directory or one of {', '.join(known)}.")
 
 
-def _fields(file: pathlib.Path) -> dict:
-  """What a file of gin/models sets of T5Config. gin itself would forget the running configuration."""
-  found = re.findall(r'^(?:  |T5Config\.)(\w+) = (.+)$', file.read_text(encoding='utf-8'), re.MULTILINE)
-  return {name: ast.literal_eval(value) for name, value in found}
+def _parse(file: pathlib.Path) -> T5Config | GPT2Config:
+  """What a file of gin/models configures. gin itself would forget the running configuration."""
+  text = file.read_text(encoding='utf-8')
+  config = _CONFIGS[re.search(r'^(\w+Config)\b', text, re.MULTILINE)[1]]
+  found = re.findall(r'^(?:  |\w+Config\.)(\w+) = (.+)$', text, re.MULTILINE)
+  return config(**{name: ast.literal_eval(value) for name, value in found})

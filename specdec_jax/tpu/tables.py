@@ -10,13 +10,13 @@ from specdec_jax.analysis.tables import number
 from specdec_jax.tpu import shapes
 from specdec_jax.tpu.chips import get_chip
 from specdec_jax.tpu.plan import Plan
-from specdec_jax.tpu.predict import Setting, predict
+from specdec_jax.tpu.predict import Setting, on_slice, predict
 
 PAPER_DRAFTS = {'T5-small': 't5_1_1_small', 'T5-base': 't5_1_1_base', 'T5-large': 't5_1_1_large'}
 ASSUMPTIONS = (
     'Time is a model, not a measurement: a pass reads each weight of the decoder that it needs and '
     'the whole of its caches once; it takes the longer of bytes / bandwidth and operations / peak, '
-    'and {:.0f} microseconds a decoder layer beside. Encoder, sampling, the acceptance rule and the '
+    'and {:.0f} microseconds a decoder layer beside. Encoder or prompt, sampling, the acceptance rule and the '
     'rows of a batch that wait for others are left out.')
 
 
@@ -84,6 +84,8 @@ def markdown(plan: Plan) -> str:
 def describe(model) -> str:
   """'T5 (24 + 24 layers of width 4096)'."""
   cfg = model.config
+  if cfg.decoder_only:
+    return f'GPT-2 ({cfg.num_layers} layers of width {cfg.emb_dim})'
   return f'T5 ({cfg.num_encoder_layers} + {cfg.num_decoder_layers} layers of width {cfg.emb_dim})'
 
 
@@ -113,7 +115,8 @@ def grid(target, draft, alpha: float, gammas: Sequence[int], batches: Sequence[i
   """Predictions over gammas, batches and chips (each at its smallest slice), from sizes alone."""
   rows = []
   for chip, batch, gamma in itertools.product(chips, batches, gammas):
-    p = predict(_setting(target, draft, chip, get_chip(chip).slices[0], batch=batch, **setting), gamma, alpha)
+    at = _setting(target, draft, chip, get_chip(chip).slices[0], batch=batch, **setting)
+    p = predict(on_slice(at, at.topology), gamma, alpha)
     rows.append({'chip': chip, 'batch': batch, 'gamma': gamma, 'c': p.c, 'verify_cost': p.verify_cost,
                  'speed_up': p.speed_up, 'tokens_per_second': p.tokens_per_second,
                  'tokens_per_second_alone': p.tokens_per_second_alone})

@@ -35,7 +35,7 @@ class Assumptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Pass:
-  """One decoder pass over a batch, all devices together.
+  """One decoder pass over a batch, by all devices that share the model together.
 
   Attributes:
     weights, caches: bytes read.
@@ -63,6 +63,9 @@ def decoder_pass(model, tokens: int, batch: int, input_length: int, cache_length
 
   The keys and values of the cross-attention are computed once a request, and the embedding
   is only looked up, unless the logits come from it.
+
+  Args:
+    input_length: encoder tokens that are attended to; a prompt lies in the cache.
   """
   cfg = model.config
   used = [x for path, x in traverse_util.flatten_dict(model.params['decoder']).items()
@@ -70,7 +73,8 @@ def decoder_pass(model, tokens: int, batch: int, input_length: int, cache_length
   if cfg.logits_via_embedding:
     used.append(model.params['token_embedder']['embedding'])
   layers = cfg.num_decoder_layers
-  keys = layers * (cache_length + input_length) * cfg.attention_dim  # as many values
+  attended = cache_length if cfg.decoder_only else cache_length + input_length
+  keys = layers * attended * cfg.num_heads * cfg.head_dim  # as many values
   matrices = sum(x.size for x in used if len(x.shape) == 2)
   return Pass(weights=sum(x.size * x.dtype.itemsize for x in used),
               caches=2 * keys * batch * jnp.dtype(cfg.dtype).itemsize,

@@ -133,6 +133,11 @@ def test_a_look_up_reads_no_table():
   assert audit(program(body=body)).reads == {'target/embedding': 0.0}
 
 
+def test_many_looked_up_rows_are_no_copy_of_the_table():
+  body = ['%i = s32[64]{0} iota()', '%r = bf16[64,8]{1,0} fusion(%e, %i), kind=kLoop, calls=%look_up']
+  assert audit(program(body=body)).rewritten == ()
+
+
 def test_copied_caches_and_collectives_are_counted():
   body = [f'%m = {CACHE} copy(%cache)', '%g = bf16[1,8]{1,0} all-reduce(%x0), to_apply=%add',
           '%h = (bf16[1,8]{1,0}, bf16[1,8]{1,0}) all-gather-start(%x0), dimensions={0}']

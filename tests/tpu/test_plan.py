@@ -1,12 +1,13 @@
 """What the TPU compiler makes of the decode program; needs libtpu, no TPU."""
 
 import json
+import re
 
 import pytest
 
 from specdec_jax import tpu
-from specdec_jax.models import t5
-from specdec_jax.models.config import T5Config
+from specdec_jax.models import products
+from specdec_jax.models.config import GPT2Config, T5Config
 from specdec_jax.parallel import partition
 from specdec_jax.sampling import Sampling
 from specdec_jax.tpu import compile as compile_lib
@@ -26,6 +27,18 @@ def config(layers=1, heads=8, **changes):
   """Wide enough that the compiler treats the projections as it does those of real models."""
   return T5Config(**{'vocab_size': 1024, 'emb_dim': 64 * heads, 'num_heads': heads, 'mlp_dim': 1024,
                      'num_encoder_layers': 1, 'num_decoder_layers': layers, **changes})
+
+
+def gpt2(**changes):
+  return GPT2Config(**{'vocab_size': 1024, 'emb_dim': 512, 'num_heads': 8, 'num_layers': 1,
+                       'max_positions': 64, **changes})
+
+
+def pass_over(model, tokens):
+  """A pass over so many tokens, compiled for one v4."""
+  mesh = partition.make_mesh(topology_lib.describe(get_chip('v4'), '1x1x1'))
+  placed = partition.with_shardings(shapes.abstract_model(model), mesh)
+  return compile_lib.pass_program(placed, tokens, 1, 32, 64, mesh)
 
 
 @pytest.fixture(scope='session')
@@ -109,13 +122,29 @@ def test_what_does_not_fit_names_a_slice():
   assert 'refuses the program' in found.warnings[0]
 
 
+def test_decoder_only():
+  found = tpu.plan(gpt2(num_layers=2), gpt2(), gamma=4, input_length=32, max_decode_len=32, passes=False)
+  assert found.fits and found.warnings == () and found.setting.cache_length(4) == 32 + 32 + 5
+  reads = {path: times for path, times in found.iteration.reads.items() if path.startswith('target/decoder')}
+  assert reads and set(reads.values()) == {1.0}  # so small that some stay on the chip
+  assert found.memory.caches == 3 * 2 * 69 * 512 * 2  # layers, keys and values, places, columns, bytes
+  assert 'GPT-2 (2 layers of width 512) with GPT-2 (1 layers' in tables.markdown(found)
+  with pytest.raises(ValueError, match='that is 65 positions, and the model has 64'):
+    tpu.plan(gpt2(), None, input_length=32, max_decode_len=33)
+
+
+@pytest.mark.parametrize('model', [config(heads=16), gpt2(emb_dim=1024, num_heads=16)])
+def test_a_lone_row_costs_what_eight_do(model):
+  """By the compiler's estimate of its instructions; on the vector unit it is over twice as much."""
+  cycles = lambda tokens: sum(
+      int(n) for n in re.findall(r'estimated_cycles\\?":\\?"(\d+)', pass_over(model, tokens).text))
+  assert 0 < cycles(1) < 1.3 * cycles(8)
+
+
 def test_a_turned_kernel_would_be_found(monkeypatch):
   """Without the barrier behind the projections the compiler turns their kernels."""
-  monkeypatch.setattr(t5.lax, 'optimization_barrier', lambda x: x)
-  mesh = partition.make_mesh(topology_lib.describe(get_chip('v4'), '1x1x1'))
-  model = partition.with_shardings(shapes.abstract_model(config(heads=64)), mesh)
-  program = compile_lib.pass_program(model, 8, 1, 128, 137, mesh)
-  assert any('query' in line for line in audit(program.text).rewritten)
+  monkeypatch.setattr(products.lax, 'optimization_barrier', lambda x: x)
+  assert any(re.search('query|key|value', line) for line in audit(pass_over(config(heads=64), 8).text).rewritten)
 
 
 def test_without_the_compiler_one_line_says_what_to_install(monkeypatch):

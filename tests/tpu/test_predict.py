@@ -6,7 +6,7 @@ import pytest
 
 from specdec_jax.tpu import tables
 from specdec_jax.tpu.chips import CHIPS, extent, get_chip, num_devices
-from specdec_jax.tpu.predict import Setting, predict
+from specdec_jax.tpu.predict import Setting, on_slice, predict
 from specdec_jax.tpu.shapes import abstract_drafter, abstract_model, num_bytes
 from specdec_jax.tpu.traffic import Assumptions
 
@@ -85,8 +85,24 @@ def test_chips():
 def test_models_by_name():
   assert num_bytes(abstract_model('t5_1_1_xxl').params) == pytest.approx(22.27e9, rel=1e-3)
   assert abstract_model('embedded:ende/draft').config.dtype == 'bfloat16'
+  assert abstract_model('gpt2_xl').config.num_heads == 25
   with pytest.raises(ValueError, match="no model 't5_xxxl'.*t5_1_1_xxl"):
     abstract_model('t5_xxxl')
+
+
+def test_a_prompt_lies_in_the_cache():
+  """GPT-2 XL reads all its weights but the table of positions; keys and values of prompt and text."""
+  work = setting('gpt2', target=abstract_model('gpt2_xl')).target_pass(1, 4)
+  bias = 4 * (48 * (9 + 4) * 1600 + 2 * 1600)
+  assert work.weights == 2 * (48 * 12 * 1600 ** 2 + 50257 * 1600) + bias
+  assert work.caches == 2 * 2 * 48 * (128 + 128 + 5) * 1600
+
+
+def test_a_slice_takes_as_many_parts_as_divide():
+  """GPT-2 XL's 25 heads do not divide by the two devices of one tpu7x chip."""
+  at = on_slice(setting('gpt2', 'tpu7x', target=abstract_model('gpt2_xl'), batch=4), '1x1x1')
+  assert (at.devices, at.parts, at.data, at.rows) == (2, 1, 2, 2)
+  assert on_slice(setting(), '2x2x2').parts == 8
 
 
 def test_grid_and_picture(tmp_path):

@@ -1,0 +1,36 @@
+"""What all decoders share about their matrix products: how a TPU is kept from turning or crawling over weights."""
+
+import functools
+
+import jax.numpy as jnp
+from jax import lax
+
+
+def dot_general(lhs, rhs, dimension_numbers, precision=None, preferred_element_type=None):
+  """lax.dot_general; on a TPU a lone row is computed twice.
+
+  The compiler turns a matrix times one row into products and sums on the vector unit,
+  by its own estimate several times slower than the matrix unit on two rows.
+  """
+  dot = functools.partial(lax.dot_general, dimension_numbers=dimension_numbers, precision=precision,
+                          preferred_element_type=preferred_element_type)
+  if lhs.size != lhs.shape[-1]:
+    return dot(lhs, rhs)
+
+  def twice(lhs, rhs):
+    rows = lax.optimization_barrier(jnp.concatenate([lhs, lhs], axis=-2))
+    return lax.optimization_barrier(dot(rows, rhs))[..., :1, :]
+
+  return lax.platform_dependent(lhs, rhs, tpu=twice, default=dot)
+
+
+def tied_logits(x, embedding):
+  """[B, T, E] and [V, E] -> float32 [B, T, V]."""
+  return dot_general(x, embedding, (((2,), (1,)), ((), ())), preferred_element_type=jnp.float32)
+
+
+def split_heads(x, num_heads: int):
+  """A projection [B, T, H*D] -> [B, H, T, D]."""
+  # Without it the TPU compiler turns the projection's kernel, on every call, and not its result.
+  x = lax.optimization_barrier(x)
+  return x.reshape(*x.shape[:2], num_heads, -1).transpose(0, 2, 1, 3)
