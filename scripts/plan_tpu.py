@@ -32,6 +32,8 @@ _TEMPERATURE = flags.DEFINE_float('temperature', 0.0, '0 is greedy.')
 _ALPHA = flags.DEFINE_float('alpha', None, 'For the predicted speed-up.')
 _DTYPE = flags.DEFINE_string('dtype', 'bfloat16', "'bfloat16' or 'float32'.")
 _LAYER_MICROSECONDS = flags.DEFINE_float('layer_microseconds', 15.0, 'Fixed time of a layer in a pass.')
+_DATA = flags.DEFINE_integer('data', 1, 'Groups of devices, each with a part of the batch.', lower_bound=1)
+_SPLIT_DRAFT = flags.DEFINE_bool('split_draft', False, 'Split the draft over the devices too.')
 _PASSES = flags.DEFINE_bool('passes', True, "Compile the passes alone too, for the compiler's count.")
 _PROGRAM = flags.DEFINE_string('program', None, 'A file for the compiled text.')
 
@@ -41,7 +43,8 @@ def run():
       _TARGET.value, _DRAFT.value or None, _CHIP.value, _TOPOLOGY.value or CHIPS[_CHIP.value].slices[0],
       _GAMMA.value, _BATCH.value, _INPUT_LENGTH.value, _MAX_DECODE_LEN.value,
       Sampling(temperature=_TEMPERATURE.value), _ALPHA.value, _DTYPE.value,
-      Assumptions(layer_seconds=1e-6 * _LAYER_MICROSECONDS.value), passes=_PASSES.value)
+      Assumptions(layer_seconds=1e-6 * _LAYER_MICROSECONDS.value), _DATA.value, _SPLIT_DRAFT.value,
+      _PASSES.value)
   print(tables.markdown(found))
   if _TARGET.value == 't5_1_1_xxl' and _DRAFT.value in tables.PAPER_DRAFTS.values():
     print(tables.paper_markdown(tables.beside_the_paper(

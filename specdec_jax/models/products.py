@@ -1,4 +1,4 @@
-"""What all decoders share about their matrix products: how a TPU is kept from turning or crawling over weights."""
+"""The matrix products that all decoders share, and what keeps a TPU from turning their weights."""
 
 import functools
 

@@ -121,8 +121,10 @@ def plan(target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v
       target=shapes.abstract_model(target, dtype), drafter=shapes.abstract_drafter(draft, dtype),
       chip=get_chip(chip), topology=topology, batch=batch, input_length=input_length,
       max_decode_len=max_decode_len, assumptions=assumptions, data=data, split_draft=split_draft)
+  devices = topology_lib.describe(setting.chip, topology)
   _check(setting)
-  mesh = partition.make_mesh(topology_lib.describe(setting.chip, topology), data)
+  predicted = predict(setting, gamma, alpha)
+  mesh = partition.make_mesh(devices, data)
   placed = _placed(setting, mesh)
   settings = Settings(gamma=gamma, max_decode_len=max_decode_len, sampling=sampling)
 
@@ -142,7 +144,7 @@ def plan(target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v
   return Plan(
       setting=setting, gamma=gamma, sampling=sampling, memory=memory, fits=program is not None,
       smallest_slice=smallest, traffic=traffic, iteration=iteration,
-      predicted=predict(setting, gamma, alpha), program=program.text if program else '',
+      predicted=predicted, program=program.text if program else '',
       warnings=tuple(_warnings(setting, refusal, smallest, iteration, traffic)))
 
 

@@ -33,6 +33,9 @@ def plan(output_dir: str, target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small
   """
   assumptions = Assumptions(layer_seconds=layer_seconds, collective_seconds=collective_seconds)
   shape = dict(input_length=input_length, max_decode_len=max_decode_len, assumptions=assumptions)
+  grid = None
+  if alpha is not None and draft is not None:
+    grid = tables.grid(target, draft, alpha, grid_gammas, grid_batches, grid_chips, dtype=dtype, **shape)
   found = compile_plan(
       target, draft, chip, topology, gamma, batch, sampling=sampling, alpha=alpha, dtype=dtype,
       data=data, split_draft=split_draft, passes=passes, **shape)
@@ -40,11 +43,11 @@ def plan(output_dir: str, target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small
   if target == 't5_1_1_xxl' and draft in tables.PAPER_DRAFTS.values():
     result['table_2'] = tables.beside_the_paper(chip, topology, batch=batch, **shape)
     text += '\n' + tables.paper_markdown(result['table_2'])
-  if alpha is not None and draft is not None:
-    result['grid'] = tables.grid(target, draft, alpha, grid_gammas, grid_batches, grid_chips, **shape)
-    text += f'\nPredicted speed-up at alpha {alpha}, on the smallest slice of each chip:\n\n'
-    text += tables.grid_markdown(result['grid'])
-    tables.plot(result['grid'], os.path.join(os.path.expanduser(output_dir), 'plan.png'))
+  if grid is not None:
+    result['grid'] = grid
+    text += f'\nPredicted speed-up at alpha {alpha}, on one chip of each kind, whether it fits or not:\n\n'
+    text += tables.grid_markdown(grid)
+    tables.plot(grid, os.path.join(os.path.expanduser(output_dir), 'plan.png'))
   output.write_json(output_dir, 'plan.json', result)
   output.write(output_dir, 'plan.md', text)
   output.write(output_dir, 'program.txt', found.program)

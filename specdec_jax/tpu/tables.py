@@ -16,8 +16,8 @@ PAPER_DRAFTS = {'T5-small': 't5_1_1_small', 'T5-base': 't5_1_1_base', 'T5-large'
 ASSUMPTIONS = (
     'Time is a model, not a measurement: a pass reads each weight of the decoder that it needs and '
     'the whole of its caches once; it takes the longer of bytes / bandwidth and operations / peak, '
-    'and {:.0f} microseconds a decoder layer beside. Encoder or prompt, sampling, the acceptance rule and the '
-    'rows of a batch that wait for others are left out.')
+    'and {:.0f} microseconds a decoder layer beside. Encoder or prompt, sampling, the acceptance rule '
+    'and the rows of a batch that wait for others are left out.')
 
 
 def to_json(plan: Plan) -> dict:
@@ -112,7 +112,7 @@ def paper_markdown(rows: Iterable[dict]) -> str:
 
 def grid(target, draft, alpha: float, gammas: Sequence[int], batches: Sequence[int],
          chips: Sequence[str], **setting) -> list[dict]:
-  """Predictions over gammas, batches and chips (each at its smallest slice), from sizes alone."""
+  """Predictions over gammas, batches and kinds of chip (one of each), from sizes alone."""
   rows = []
   for chip, batch, gamma in itertools.product(chips, batches, gammas):
     at = _setting(target, draft, chip, get_chip(chip).slices[0], batch=batch, **setting)

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 
+import jax
 import numpy as np
 
 from specdec_jax.tpu.chips import Chip, extent
@@ -23,6 +24,7 @@ def describe(chip: Chip, topology: str) -> np.ndarray:
 
   Raises:
     ImportError: libtpu is not installed.
+    ValueError: the chip has no such slice.
   """
   if not has_compiler():
     raise ImportError("The TPU compiler is in the package libtpu (Linux on x86-64): pip install "
@@ -31,8 +33,15 @@ def describe(chip: Chip, topology: str) -> np.ndarray:
     os.environ.setdefault(name, value)
   from jax.experimental import topologies
   size = extent(topology)
-  found = topologies.get_topology_desc(
-      platform='tpu', topology_name=f'{chip.name}:' + 'x'.join(map(str, size)),
-      chip_config_name='megacore' if chip.megacore else 'default',
-      chips_per_host_bounds=tuple(map(min, size, chip.host)))
+  unknown = ValueError(f"{chip.name} has no slice '{topology}'; it has {', '.join(chip.slices)} and larger "
+                       'ones.')
+  if size[2] > 1 and len(chip.slices[0].split('x')) == 2:
+    raise unknown
+  try:
+    found = topologies.get_topology_desc(
+        platform='tpu', topology_name=f'{chip.name}:' + 'x'.join(map(str, size)),
+        chip_config_name='megacore' if chip.megacore else 'default',
+        chips_per_host_bounds=tuple(map(min, size, chip.host)))
+  except jax.errors.JaxRuntimeError:
+    raise unknown from None
   return np.array(found.devices)

@@ -1,14 +1,18 @@
 """What the TPU compiler makes of the decode program; needs libtpu, no TPU."""
 
 import json
+import pathlib
 import re
 
+import gin
 import pytest
 
 from specdec_jax import tpu
 from specdec_jax.models import products
 from specdec_jax.models.config import GPT2Config, T5Config
 from specdec_jax.parallel import partition
+from specdec_jax.runs import configurables  # pylint: disable=unused-import
+from specdec_jax.runs import gin_config
 from specdec_jax.sampling import Sampling
 from specdec_jax.tpu import compile as compile_lib
 from specdec_jax.tpu import run
@@ -21,6 +25,9 @@ from specdec_jax.tpu.chips import get_chip
 pytestmark = pytest.mark.skipif(
     not topology_lib.has_compiler(),
     reason='the TPU compiler is in the package libtpu (Linux on x86-64), which is not installed')
+
+
+CONFIGS = pathlib.Path(__file__).resolve().parents[2] / 'configs' / 'plan'
 
 
 def config(layers=1, heads=8, **changes):
@@ -98,6 +105,18 @@ def test_run_writes_what_it_found(paper_pair, monkeypatch, tmp_path, capsys):
   assert (tmp_path / 'plan.png').stat().st_size > 1000
 
 
+@pytest.mark.parametrize('file', sorted(CONFIGS.glob('*.gin')), ids=lambda f: f.stem)
+def test_configurations_plan(paper_pair, file, monkeypatch, tmp_path):
+  asked = []
+  monkeypatch.setattr(run, 'compile_plan', lambda *args, **kwargs: asked.append((args, kwargs)) or paper_pair)
+  gin_config.parse([str(file)], [f'OUTPUT_DIR = {str(tmp_path)!r}', 'main.compilation_cache_dir = None'])
+  gin.get_configurable('main')()
+  (target, draft, chip, topology, *_), kwargs = asked[0]
+  assert f'{chip}' in file.stem and topology in get_chip(chip).slices
+  assert json.loads((tmp_path / 'plan.json').read_text())['grid'][0]['speed_up'] > 1
+  shapes.abstract_drafter(draft).check(shapes.abstract_model(target))
+
+
 def test_rows_write_their_caches_in_place():
   found = tpu.plan(config(), config(), batch=4, gamma=3, input_length=32, max_decode_len=32,
                    sampling=Sampling(temperature=1.0), passes=False)
@@ -113,6 +132,21 @@ def test_a_slice_shares_the_target(chip, topology):
   assert one_chip / 4 < found.memory.weights < one_chip / 3
   assert 0 < found.iteration.collectives < 12
   assert 'collectives an iteration' in found.warnings[0]
+
+
+@pytest.mark.parametrize('setting, error', [
+    (dict(topology='3x1x1'), "v4 has no slice '3x1x1'; it has 1x1x1, 2x2x1"),
+    (dict(chip='v5e', topology='2x2x2'), "v5e has no slice '2x2x2'; it has 1x1, 2x2"),
+    (dict(topology='2x2x1', target=config(heads=6)), r'4 parts, which do not divide the target \(num_heads '
+     '= 6, mlp_dim = 1024, vocab_size = 1024\\); it divides into 1, 2: set data = 4 or 2,'),
+    (dict(topology='2x2x1', draft=config(heads=6), split_draft=True), 'do not divide the draft'),
+    (dict(data=2), 'data is 2, which must divide the 1 devices of v4 1x1x1 and the batch of 1'),
+    (dict(batch=0), 'batch is 0; it must be a whole number'), (dict(gamma=0), 'gamma is 0'),
+    (dict(alpha=1.5), 'alpha is 1.5; it must lie in')])
+def test_mistakes_are_told_before_anything_is_compiled(setting, error, monkeypatch):
+  monkeypatch.delattr(compile_lib, 'decode_program')
+  with pytest.raises(ValueError, match=error):
+    tpu.plan(**{'target': config(), 'draft': config(), **setting})
 
 
 def test_what_does_not_fit_names_a_slice():
@@ -144,7 +178,8 @@ def test_a_lone_row_costs_what_eight_do(model):
 def test_a_turned_kernel_would_be_found(monkeypatch):
   """Without the barrier behind the projections the compiler turns their kernels."""
   monkeypatch.setattr(products.lax, 'optimization_barrier', lambda x: x)
-  assert any(re.search('query|key|value', line) for line in audit(pass_over(config(heads=64), 8).text).rewritten)
+  rewritten = audit(pass_over(config(heads=64), 8).text).rewritten
+  assert any(re.search('query|key|value', line) for line in rewritten)
 
 
 def test_without_the_compiler_one_line_says_what_to_install(monkeypatch):
