@@ -22,14 +22,14 @@ class Audit:
     sizes: bytes of each of those weights, on one device.
     rewritten: weights that the program copies, transposes or converts, anywhere in it.
     copied_caches: whole caches copied within HBM in the loop.
-    collectives: how many an iteration.
+    collectives: how many of each kind an iteration, {'all-reduce': 72}.
   """
 
   reads: dict[str, float]
   sizes: dict[str, int]
   rewritten: tuple[str, ...]
   copied_caches: tuple[str, ...]
-  collectives: int
+  collectives: dict[str, int]
 
   def bytes_read(self, owner: str) -> float:
     """Of all weights of 'target', 'draft' or, in a pass alone, 'model'."""
@@ -58,7 +58,7 @@ def audit(text: str, cache_dims=(), inner_trips: int = 1) -> Audit:
   loop = walk.loops[-1] if walk.loops else None
   reads, collectives = (walk.reads, walk.collectives) if loop is None else loop
   return Audit(reads=dict(reads), sizes=walk.sizes, rewritten=tuple(walk.rewritten),
-               copied_caches=tuple(walk.copied_caches), collectives=collectives)
+               copied_caches=tuple(walk.copied_caches), collectives=dict(collectives))
 
 
 class _Walk:
@@ -66,7 +66,7 @@ class _Walk:
 
   def __init__(self, module, cache_dims, inner_trips):
     self.module, self.cache_dims, self.inner_trips = module, cache_dims, inner_trips
-    self.reads, self.sizes, self.collectives = collections.Counter(), {}, 0
+    self.reads, self.collectives, self.sizes = collections.Counter(), collections.Counter(), {}
     self.rewritten, self.copied_caches, self.loops = [], [], []
 
   def computation(self, name, arguments, times, in_loop):
@@ -91,8 +91,8 @@ class _Walk:
     if i.op == 'call':
       self.computation(i.called('to_apply'), given, times, in_loop)
       return None
-    if _COLLECTIVES.fullmatch(i.op):
-      self.collectives += times
+    if collective := _COLLECTIVES.fullmatch(i.op):
+      self.collectives[collective[1]] += times
     if in_loop and i.op == 'copy' and any(
         tuple(sorted(a.dims)) in self.cache_dims and not a.on_chip for a in i.arrays):
       self.copied_caches.append(f'{i.name}: {i.type}')
@@ -109,7 +109,7 @@ class _Walk:
 
   def _while(self, i, given, times, in_loop):
     outer = (self.reads, self.collectives)
-    self.reads, self.collectives = collections.Counter(), 0
+    self.reads, self.collectives = collections.Counter(), collections.Counter()
     inner = times * self.inner_trips if in_loop else 1
     self.computation(i.called('body'), given[:1], inner, True)
     if in_loop:

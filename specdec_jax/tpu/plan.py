@@ -250,5 +250,3 @@ def _warnings(setting: Setting, refusal, smallest, iteration, traffic):
              if reads > 1.01 and not (path.startswith('draft/') and name == 'decode program')]
     if twice:
       yield f'{name}: {len(twice)} weights are read more than once, first {twice[0]}'
-  if setting.devices > 1 and iteration:
-    yield f'{iteration.collectives} collectives an iteration between {setting.devices} devices.'

@@ -76,6 +76,10 @@ def markdown(plan: Plan) -> str:
       f'An iteration of the decode program reads {gb(plan.iteration.bytes_read("target"))} of the '
       f"target's weights on each device and {gb(plan.iteration.bytes_read('draft'))} of the draft's "
       '(what the compiler keeps on the chip over the draft steps counts once), by its text.\n']
+  if plan.iteration and setting.devices > 1:
+    kinds = ', '.join(f'{n} {kind}' for kind, n in sorted(plan.iteration.collectives.items()))
+    read += [f'{sum(plan.iteration.collectives.values())} collectives an iteration between the '
+             f'{setting.devices} devices: {kinds or "none"}.\n']
   said = [f'- {w}' for w in plan.warnings] or ['- No weight is copied, transposed or read twice.'] * plan.fits
   assumed = ASSUMPTIONS.format(1e6 * setting.assumptions.layer_seconds)
   return '\n'.join([head, held, passes, *read, predicted, *said, '', assumed, ''])

@@ -75,7 +75,7 @@ ENTRY %main (w0: bf16[8,16]) -> bf16[1,8] {{
 def test_each_weight_is_read_once():
   found = audit(program(body=[product('y', 'a'), product('z', 'b')]))
   assert found.reads == {'target/a/kernel': 1.0, 'target/b/kernel': 1.0}
-  assert found.rewritten == () and found.copied_caches == () and found.collectives == 0
+  assert found.rewritten == () and found.copied_caches == () and found.collectives == {}
   assert found.bytes_read('target') == 2 * 8 * 16 * 2 and found.bytes_read('draft') == 0
 
 
@@ -142,4 +142,4 @@ def test_copied_caches_and_collectives_are_counted():
   body = [f'%m = {CACHE} copy(%cache)', '%g = bf16[1,8]{1,0} all-reduce(%x0), to_apply=%add',
           '%h = (bf16[1,8]{1,0}, bf16[1,8]{1,0}) all-gather-start(%x0), dimensions={0}']
   found = audit(program(body=body), cache_dims=[(1, 2, 9, 4)])
-  assert len(found.copied_caches) == 1 and found.collectives == 2
+  assert len(found.copied_caches) == 1 and found.collectives == {'all-reduce': 1, 'all-gather': 1}
