@@ -4,6 +4,7 @@ import dataclasses
 import functools
 from typing import Any
 
+import jax
 import numpy as np
 
 from specdec_jax.checks import whole
@@ -70,10 +71,10 @@ class Plan:
     smallest_slice: the smallest topology of this chip that it fits, None where none does.
     traffic: {'target_step', 'verify_pass', 'draft_step': PassTraffic}.
     iteration: what the decode program does with the weights in one iteration, None where it
-      does not compile.
+      does not compile or cannot be printed.
     predicted: see `Predicted`.
     warnings: in plain words.
-    program: the compiled text of the decode program, '' where it does not compile.
+    program: the compiled text of the decode program, '' where there is none.
   """
 
   setting: Setting
@@ -138,14 +139,14 @@ def plan(target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v
       weights=weights, caches=caches, temporaries=program and max(program.temporaries - caches, 0),
       peak=program and program.peak, capacity=setting.chip.usable)
   dims = [x.shape for x in _cache_leaves(placed, gamma, mesh)]
-  iteration = program and audit(program.text, dims, max(gamma - 1, 1))
+  iteration = audit(program.text, dims, max(gamma - 1, 1)) if program and program.text else None
   traffic = _traffic(setting, placed, gamma, mesh, passes)
   smallest = setting.topology if program else _smallest(setting, gamma)
   return Plan(
       setting=setting, gamma=gamma, sampling=sampling, memory=memory, fits=program is not None,
       smallest_slice=smallest, traffic=traffic, iteration=iteration,
       predicted=predicted, program=program.text if program else '',
-      warnings=tuple(_warnings(setting, refusal, smallest, iteration, traffic)))
+      warnings=tuple(_warnings(setting, program, refusal, smallest, iteration, traffic)))
 
 
 def _check(setting: Setting) -> None:
@@ -211,7 +212,7 @@ def _traffic(setting: Setting, placed: Setting, gamma: int, mesh, passes: bool) 
         program = compile_lib.pass_program(
             model, tokens, setting.batch, setting.input_length, setting.cache_length(gamma), mesh)
         counts = dict(counted_bytes=program.bytes_accessed, counted_flops=program.flops,
-                      audit=audit(program.text))
+                      audit=audit(program.text) if program.text else None)
       except compile_lib.DoesNotFit:
         pass
     found[name] = PassTraffic(tokens=tokens, work=work, **counts,
@@ -232,11 +233,14 @@ def _smallest(setting: Setting, gamma: int) -> str | None:
   return None
 
 
-def _warnings(setting: Setting, refusal, smallest, iteration, traffic):
+def _warnings(setting: Setting, program, refusal, smallest, iteration, traffic):
   if refusal:
     yield f'The compiler refuses the program: {refusal[:200]}'
     yield (f'The smallest slice of {setting.chip.name} whose devices hold it is {smallest}.' if smallest
            else f'No slice of {setting.chip.name} known here holds it.')
+  if program and not program.text:
+    yield (f'This jax ({jax.__version__}) cannot print the program that the compiler made for '
+           f'{setting.chip.name}: what it does with the weights is not known.')
   audits = [('decode program', iteration)] + [(name, t.audit) for name, t in traffic.items()]
   for name, found in audits:
     if found is None:

@@ -5,6 +5,7 @@ import pathlib
 import re
 
 import gin
+import jax
 import pytest
 
 from specdec_jax import tpu
@@ -180,6 +181,18 @@ def test_a_turned_kernel_would_be_found(monkeypatch):
   monkeypatch.setattr(products.lax, 'optimization_barrier', lambda x: x)
   rewritten = audit(pass_over(config(heads=64), 8).text).rewritten
   assert any(re.search('query|key|value', line) for line in rewritten)
+
+
+def test_a_program_that_cannot_be_printed_is_told(monkeypatch):
+  """jax 0.10.2 cannot print T5-XXL's for tpu7x; memory and times are known all the same."""
+  def as_text(self):
+    raise jax.errors.JaxRuntimeError('INTERNAL: RET_CHECK failure')
+
+  monkeypatch.setattr(jax.stages.Compiled, 'as_text', as_text)
+  found = tpu.plan(config(), None, input_length=32, max_decode_len=32)
+  assert found.fits and found.iteration is None and found.program == '' and found.memory.temporaries > 0
+  assert found.traffic['target_step'].counted_bytes > 0 and 'cannot print the program' in found.warnings[0]
+  assert 'cannot print' in tables.markdown(found) and json.dumps(tables.to_json(found))
 
 
 def test_without_the_compiler_one_line_says_what_to_install(monkeypatch):
