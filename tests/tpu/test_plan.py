@@ -110,7 +110,8 @@ def test_run_writes_what_it_found(paper_pair, monkeypatch, tmp_path, capsys):
 def test_configurations_plan(paper_pair, file, monkeypatch, tmp_path):
   asked = []
   monkeypatch.setattr(run, 'compile_plan', lambda *args, **kwargs: asked.append((args, kwargs)) or paper_pair)
-  gin_config.parse([str(file)], [f'OUTPUT_DIR = {str(tmp_path)!r}', 'main.compilation_cache_dir = None'])
+  gin_config.parse([str(file)], [f'OUTPUT_DIR = {str(tmp_path)!r}', 'main.compilation_cache_dir = None',
+                                   'plan.grid_batches = (1,)', "plan.grid_chips = ('v4',)"])
   gin.get_configurable('main')()
   (target, draft, chip, topology, *_), kwargs = asked[0]
   assert f'{chip}' in file.stem and topology in get_chip(chip).slices
