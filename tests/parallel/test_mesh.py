@@ -109,5 +109,5 @@ def test_weights_are_placed_as_they_are_read(pair, monkeypatch):
 def test_every_mesh_and_sampling(facts, pair):
   found = on_eight_devices(pair, LONG)
   check_same(pair, [name for name in LONG if name != 'carried'])
-  assert found['carried'].count('f32[4,2,15,4]') == 2, 'keys and values: half the rows, a quarter of the heads'
-  assert found['carried'].count('f32[4,2,15,8]') == 2, "the draft's: half the rows, all heads"
+  assert found['carried'].count('f32[4,2,16,4]') == 2, 'keys and values: half the rows, a quarter of the heads'
+  assert found['carried'].count('f32[4,2,16,8]') == 2, "the draft's: half the rows, all heads"
