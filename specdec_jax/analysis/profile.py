@@ -16,6 +16,8 @@ from specdec_jax.analysis.cost import Cost
 from specdec_jax.decoding import Settings, decode_loop
 from specdec_jax.sampling import Sampling
 
+_CRASHES = jax.__version_info__ < (0, 12)  # 0.10.2 does where libtpu is loaded, 0.12.0.1 does not
+_LIBRARIES = pathlib.Path('/proc/self/maps')
 SCOPES = ('target_encoder', 'draft_encoder', 'draft', 'target')  # `jax.named_scope`s of decoding.py
 
 
@@ -29,7 +31,15 @@ def measure(target, drafter, tokens, gamma: int = 7, sampling: Sampling = Sampli
 
   Returns:
     A `Cost`, whose seconds are means over `repeats` decodes with gamma and without a draft.
+
+  Raises:
+    RuntimeError: the profiler saw no operation of a part, or would end the process: jax 0.10's
+      does where a program was compiled for a TPU that is not there.
   """
+  if (_CRASHES and jax.default_backend() != 'tpu' and _LIBRARIES.exists()
+      and 'libtpu' in _LIBRARIES.read_text()):
+    raise RuntimeError(f'jax {jax.__version__} cannot profile in a process that has compiled for a TPU '
+                       '(libtpu is loaded); profile in a process of its own, or with jax 0.12.')
   tokens = target.check_tokens(tokens)
   drafter.check(target)
   run = lambda gamma, drafter: _profile(target, drafter, tokens, seed, repeats, Settings(

@@ -1,3 +1,6 @@
+import concurrent.futures
+import multiprocessing
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -32,17 +35,26 @@ def test_time_covered_counts_overlaps_once(intervals, length):
   assert profile.covered(intervals) == length
 
 
-def test_costs_of_a_decode_from_the_profiler(target, draft):
+def apart(function, *args):
+  """In a process of its own: where tests/tpu has loaded libtpu, jax 0.10's profiler ends the process."""
+  with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context('spawn')) as pool:
+    return pool.submit(function, *args).result()
+
+
+def cost_of_a_decode(target, draft):
   tokens = target.encode(['the file cannot be opened', 'new media'])
-  cost = profile.measure(target, ModelDrafter(draft), tokens, 3, Sampling(temperature=0.0),
+  return profile.measure(target, ModelDrafter(draft), tokens, 3, Sampling(temperature=0.0),
                          max_decode_len=12)
+
+
+def test_costs_of_a_decode_from_the_profiler(target, draft):
+  cost = apart(cost_of_a_decode, target, draft)
   parts = (cost.draft_step, cost.target_step, cost.verify_pass, cost.target_encoder,
            cost.draft_encoder)
   assert cost.gamma == 3 and min(parts) > 0 and max(parts) < 1
 
 
-def test_scopes_of_a_program_that_is_known(tmp_path):
-  """Sixteen products under 'target', one under 'draft'."""
+def seconds_of_a_known_program(directory):
   @jax.jit
   def f(x):
     with jax.named_scope('draft'):
@@ -55,12 +67,26 @@ def test_scopes_of_a_program_that_is_known(tmp_path):
   x = jnp.full((200, 200), 0.01)
   program = f.lower(x).compile()
   jax.block_until_ready(program(x))
-  with jax.profiler.trace(str(tmp_path)):
+  with jax.profiler.trace(directory):
     for _ in range(10):
       jax.block_until_ready(program(x))
-  seconds = profile.scope_seconds(str(tmp_path), program.as_text())
+  return profile.scope_seconds(directory, program.as_text())
+
+
+def test_scopes_of_a_program_that_is_known(tmp_path):
+  """Sixteen products under 'target', one under 'draft'."""
+  seconds = apart(seconds_of_a_known_program, str(tmp_path))
   assert set(seconds) == {'draft', 'target'}
   assert 3 < seconds['target'] / seconds['draft'] < 80
+
+
+def test_a_process_that_the_profiler_would_end_is_refused(target, draft, tmp_path, monkeypatch):
+  maps = tmp_path / 'maps'
+  maps.write_text('7f00-7f01 r-xp 0 08:01 7 /site-packages/libtpu/libtpu.so')
+  monkeypatch.setattr(profile, '_CRASHES', True)
+  monkeypatch.setattr(profile, '_LIBRARIES', maps)
+  with pytest.raises(RuntimeError, match='in a process of its own'):
+    cost_of_a_decode(target, draft)
 
 
 def test_a_directory_without_a_profile_is_named(tmp_path):
