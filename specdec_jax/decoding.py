@@ -171,7 +171,7 @@ def _iterate(target, drafter, law, settings, row_keys, first, state: State) -> S
       draft, q, drafter_state = drafter.propose(
           drafter_state, history, state.position, first, draft_keys, gamma, law)
     block = jnp.concatenate([block, draft], axis=1)  # [B, gamma + 1]
-    history = _write_rows(history, draft, state.position + 1)
+    history = write_rows(history, draft, state.position + 1)
 
   with jax.named_scope('target'):
     logits, target_cache = target.step(state.target_cache, block, state.position)
@@ -187,7 +187,7 @@ def _iterate(target, drafter, law, settings, row_keys, first, state: State) -> S
 
   length, status = _cut(emitted, num_accepted + 1, finite, target.eos_id, settings, state)
   return State(
-      history=_write_rows(history, emitted, state.position + 1),
+      history=write_rows(history, emitted, state.position + 1),
       position=state.position + length,
       status=status,
       scores=state.scores + _log_probability(law.mask(logits), emitted, length),
@@ -274,7 +274,7 @@ def _log_probability(logits, tokens, length):
   return jnp.where(jnp.arange(tokens.shape[1]) < length[:, None], log_probs, 0.0).sum(1)
 
 
-def _write_rows(rows, block, positions):
+def write_rows(rows, block, positions):
   """Writes block [B, T] into rows [B, N] from each row's own position [B]."""
   return jax.vmap(lambda row, new, at: lax.dynamic_update_slice(row, new, (at,)))(
       rows, block, positions)

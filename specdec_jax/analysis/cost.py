@@ -16,6 +16,7 @@ from jax import lax
 
 from specdec_jax.decoding import choose
 from specdec_jax.decoding import Settings
+from specdec_jax.decoding import write_rows
 from specdec_jax.laws import Law
 from specdec_jax.sampling import Sampling
 
@@ -155,10 +156,6 @@ def _keys(batch, i):
       jax.random.fold_in(jax.random.key(0), i), jnp.arange(batch))
 
 
-def _write(history, block, at):
-  return jax.vmap(lambda row, new, at: lax.dynamic_update_slice(row, new, (at,)))(history, block, at)
-
-
 @functools.partial(jax.jit, static_argnames=('gamma', 'law'))
 def _iterations(target, drafter, state, *, cache, history, positions, calls, gamma, law):
   """A decode's iterations that all stay at one place; without a drafter its passes alone.
@@ -178,11 +175,11 @@ def _iterations(target, drafter, state, *, cache, history, positions, calls, gam
     if drafter is not None:
       draft, q, state = drafter.propose(state, history, positions, first, keys, gamma, law)
       block = jnp.concatenate([block[:, :1], draft], axis=1)
-      history = _write(history, block, positions)
+      history = write_rows(history, block, positions)
     logits, cache = target.step(cache, block, positions)
     processed = law.process(logits, history, lengths, first)
     _, token = choose(law, settings, processed, q, block[:, 1:], keys)
-    return cache, state, _write(history, token[:, None], positions)
+    return cache, state, write_rows(history, token[:, None], positions)
 
   return lax.fori_loop(0, calls, body, (cache, state, history))
 
@@ -196,7 +193,7 @@ def _proposals(drafter, state, history, positions, *, calls, gamma, law):
     state, history, used = carry
     draft, q, state = drafter.propose(
         state, history, positions, jnp.zeros(batch, jnp.int32), _keys(batch, i), gamma, law)
-    history = _write(history, draft, positions + 1)
+    history = write_rows(history, draft, positions + 1)
     chosen = jnp.take_along_axis(q, draft[..., None], -1)[..., 0]  # what `verify` reads of q
     return state, history, used + chosen
 

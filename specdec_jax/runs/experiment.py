@@ -11,7 +11,7 @@ from specdec_jax.analysis import operations
 from specdec_jax.analysis import theory
 from specdec_jax.runs import agreement
 from specdec_jax.runs.batching import Batch
-from specdec_jax.runs.timing import Timed
+from specdec_jax.runs.timing import Timed, total
 
 
 def figures(target, batches: Sequence[Batch], groups, alone: Timed, speculative: Timed,
@@ -41,8 +41,7 @@ def figures(target, batches: Sequence[Batch], groups, alone: Timed, speculative:
       'alpha': alpha.alpha, 'alpha_standard_error': finite(alpha.standard_error),
       'alpha_tokens': alpha.num_tokens,
       'acceptance_rate': counts['accepted'] / max(counts['drafted'], 1), **counts,
-      **{n: sum(getattr(r.stats, n)[:len(b.indices)].sum(0)
-                for b, r in zip(batches, speculative.results)).tolist()
+      **{n: total(n, batches, speculative.results).tolist()
          for n in ('accepted_by_position', 'drafted_by_position')},
       'expected_tokens_per_call': theory.expected_tokens(alpha.alpha, gamma),
       'c': cost.c, 'verify_cost': cost.verify_cost, 'cost_seconds': dataclasses.asdict(cost),

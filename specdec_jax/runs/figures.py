@@ -16,6 +16,7 @@ from specdec_jax.model import Model
 from specdec_jax.runs import batching
 from specdec_jax.runs import output
 from specdec_jax.runs import paper_tables
+from specdec_jax.runs.timing import total
 from specdec_jax.sampling import Sampling
 
 
@@ -99,9 +100,8 @@ def _acceptance(decodes, batches, sampling, measured):
   """(label, rates, alpha) of the decodes here and of the reports that hold them."""
   series = []
   for gamma, results in decodes.items():
-    count = lambda name: sum(getattr(result.stats, name)[:len(batch.indices)].sum(0)
-                             for batch, result in zip(batches, results))
-    rates = measured_lib.acceptance_rates(count('accepted_by_position'), count('drafted_by_position'))
+    rates = measured_lib.acceptance_rates(
+        *(total(name, batches, results) for name in ('accepted_by_position', 'drafted_by_position')))
     series.append((f'temperature {sampling.temperature:g}, gamma {gamma}', rates, None))
   for m in measured:
     if m.acceptance:

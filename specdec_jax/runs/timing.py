@@ -31,8 +31,12 @@ class Timed:
 
   def count(self, name: str, batches: Sequence[Batch], which=slice(None)) -> int:
     """Sum of a field of `Stats` over the real rows of some batches."""
-    pairs = list(zip(batches, self.results))[which]
-    return int(sum(getattr(r.stats, name)[:len(b.indices)].sum() for b, r in pairs))
+    return int(total(name, batches[which], self.results[which]))
+
+
+def total(name: str, batches: Sequence[Batch], results: Sequence[Result]):
+  """Sum of a field of `Stats` over the real rows; [gamma] of one by place in the block."""
+  return sum(getattr(r.stats, name)[:len(b.indices)].sum(0) for b, r in zip(batches, results))
 
 
 def time_methods(target, methods: Sequence[Method], batches: Sequence[Batch], repeats: int,
