@@ -1,16 +1,12 @@
-"""Decodes the same batch on one device and on meshes of eight virtual ones; run by test_mesh.py.
+"""Decodes the same batch on one device and on meshes of eight virtual ones; see virtual_devices.py.
 
   python eight_devices.py DIRECTORY NAME...     writes DIRECTORY/NAME.npz for each of NAMEs, such as
                                                 2x4_greedy, and DIRECTORY/facts.json
 """
 
 import json
-import os
 import re
 import sys
-
-os.environ['XLA_FLAGS'] = ('--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0 '
-                           '--xla_llvm_disable_expensive_passes=true')
 
 import numpy as np
 

@@ -1,10 +1,6 @@
 """A mesh changes where weights and rows lie, and no token; on eight virtual devices of a CPU."""
 
-import json
-import os
 import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -14,6 +10,7 @@ from specdec_jax.checkpoints.directory import load_model, save_model
 from specdec_jax.parallel import mesh as mesh_lib
 from specdec_jax.parallel.mesh import Mesh
 import tiny
+import virtual_devices
 
 HERE = pathlib.Path(__file__).parent
 SHORT = ('one_greedy', 'one_sampled', '1x8_sampled', '2x4_greedy', '4x2_greedy', '8x1_sampled')
@@ -30,10 +27,7 @@ def pair(tmp_path_factory):
 
 
 def on_eight_devices(directory, names):
-  paths = [str(HERE.parents[1]), str(HERE.parent), os.environ.get('PYTHONPATH', '')]
-  subprocess.run([sys.executable, str(HERE / 'eight_devices.py'), str(directory), *names], check=True,
-                 env={**os.environ, 'JAX_PLATFORMS': 'cpu', 'PYTHONPATH': os.pathsep.join(paths)})
-  return json.loads((directory / 'facts.json').read_text())
+  return virtual_devices.run(HERE / 'eight_devices.py', directory, *names)
 
 
 def check_same(directory, names):

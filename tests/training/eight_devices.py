@@ -1,14 +1,10 @@
-"""Trains a tiny T5 on one device and on meshes of eight virtual ones; run by test_sharded.py.
+"""Trains a tiny T5 on one device and on meshes of eight virtual ones; see virtual_devices.py.
 
   python eight_devices.py DIRECTORY     writes DIRECTORY/NAME/log.jsonl for each of RUNS and facts.json
 """
 
 import json
-import os
 import sys
-
-os.environ['XLA_FLAGS'] = ('--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0 '
-                           '--xla_llvm_disable_expensive_passes=true')
 
 import jax
 import numpy as np

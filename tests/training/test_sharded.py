@@ -1,13 +1,12 @@
 """A mesh changes where a training state lies, and no loss; on eight virtual devices of a CPU."""
 
 import json
-import os
 import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+
+import virtual_devices
 
 HERE = pathlib.Path(__file__).parent
 MESHES = ('2x4', '4x2', '8x1')
@@ -16,14 +15,17 @@ MESHES = ('2x4', '4x2', '8x1')
 @pytest.fixture(scope='module')
 def trained(tmp_path_factory):
   directory = tmp_path_factory.mktemp('sharded')
-  paths = [str(HERE.parents[1]), str(HERE.parent), os.environ.get('PYTHONPATH', '')]
-  subprocess.run([sys.executable, str(HERE / 'eight_devices.py'), str(directory)], check=True,
-                 env={**os.environ, 'JAX_PLATFORMS': 'cpu', 'PYTHONPATH': os.pathsep.join(paths)})
-  return directory
+  return directory, virtual_devices.run(HERE / 'eight_devices.py', directory)
 
 
-def facts(directory):
-  return json.loads((directory / 'facts.json').read_text())
+@pytest.fixture
+def directory(trained):
+  return trained[0]
+
+
+@pytest.fixture
+def facts(trained):
+  return trained[1]
 
 
 def losses(directory, name, steps=4):
@@ -35,29 +37,29 @@ def losses(directory, name, steps=4):
 
 @pytest.mark.parametrize('one, name', [*(('one', mesh) for mesh in MESHES),
                                        ('adafactor_one', 'adafactor_2x4'), ('2x4', 'stopped')])
-def test_every_mesh_has_the_losses_of_one_device(trained, one, name):
-  ours, theirs = losses(trained, name), losses(trained, one)
+def test_every_mesh_has_the_losses_of_one_device(directory, one, name):
+  ours, theirs = losses(directory, name), losses(directory, one)
   assert len(ours) == 6 and list(ours) == list(theirs)
   np.testing.assert_allclose(list(ours.values()), list(theirs.values()), rtol=1e-5)
 
 
-def test_a_stopped_run_goes_on_exactly(trained):
-  assert facts(trained)['resumed']
+def test_a_stopped_run_goes_on_exactly(facts):
+  assert facts['resumed']
 
 
-def test_a_model_on_a_mesh_is_saved_whole(trained):
-  assert facts(trained)['saved']
+def test_a_model_on_a_mesh_is_saved_whole(facts):
+  assert facts['saved']
 
 
-def test_a_device_gets_its_part_of_parameters_and_moments(trained):
-  assert facts(trained)['held'] == [[6, 16]] * 3  # [24, 16] in 4 parts: parameter, mu and nu
-  assert facts(trained)['taken up'] == [[6, 16]]
+def test_a_device_gets_its_part_of_parameters_and_moments(facts):
+  assert facts['held'] == [[6, 16]] * 3  # [24, 16] in 4 parts: parameter, mu and nu
+  assert facts['taken up'] == [[6, 16]]
 
 
-def test_a_run_goes_on_on_another_mesh(trained):
-  found = losses(trained, 'one', steps=6)
+def test_a_run_goes_on_on_another_mesh(directory):
+  found = losses(directory, 'one', steps=6)
   assert np.isfinite(found['loss', 6]) and found['loss', 6] != found['loss', 4]
 
 
-def test_a_mesh_that_does_not_divide_the_model_is_refused(trained):
-  assert 'Mesh.model = 3 does not divide this model (num_heads = 8' in facts(trained)['refused']
+def test_a_mesh_that_does_not_divide_the_model_is_refused(facts):
+  assert 'Mesh.model = 3 does not divide this model (num_heads = 8' in facts['refused']
