@@ -14,10 +14,10 @@ from absl import flags
 from specdec_jax.checkpoints.directory import load_model
 from specdec_jax.data.examples import read_examples
 from specdec_jax.drafters.model import ModelDrafter
-from specdec_jax.runs import command
-from specdec_jax.runs import side_by_side
-from specdec_jax.runs.methods import Method
-from specdec_jax.runs.t5x_method import T5XMethod
+from specdec_jax.cli import command
+from specdec_jax.benchmarks import side_by_side
+from specdec_jax.measure.methods import Method
+from specdec_jax.benchmarks.t5x_method import T5XMethod
 from specdec_jax.sampling import Sampling
 
 _TARGET = flags.DEFINE_string('target', None, 'Model directory, such as embedded:ende/target.')

@@ -28,7 +28,7 @@ import numpy as np
 import tensorstore as ts
 
 from specdec_jax.checkpoints import storage
-from specdec_jax.checkpoints.parameters import parameter_shapes
+from specdec_jax.models.parameters import parameter_shapes
 from specdec_jax.models.config import T5Config
 
 _DIRECTORY = flags.DEFINE_string('directory', None, 'Where to write; default: temporary.')

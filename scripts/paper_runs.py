@@ -8,7 +8,7 @@ import sys
 
 from absl import flags
 
-from specdec_jax.analysis import paper
+from specdec_jax.reports import paper
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 

@@ -13,7 +13,7 @@ os.environ.setdefault('JAX_PLATFORMS', 'cpu')  # else jax looks for a TPU
 from absl import app
 from absl import flags
 
-from specdec_jax.runs import command
+from specdec_jax.cli import command
 from specdec_jax.sampling import Sampling
 from specdec_jax.tpu import tables
 from specdec_jax.tpu.chips import CHIPS

@@ -17,10 +17,10 @@ from absl import app
 from absl import flags
 
 import paper_runs
-from specdec_jax.analysis import figures
-from specdec_jax.analysis import tables
-from specdec_jax.analysis.measured import Measured
-from specdec_jax.runs import paper_tables
+from specdec_jax.reports import figures
+from specdec_jax.reports import tables
+from specdec_jax.reports.measured import Measured
+from specdec_jax.reports import paper_tables
 
 _OUTPUT = flags.DEFINE_string('output', 'output/demo', 'Directory of the results.')
 _PAGE = flags.DEFINE_string('page', str(paper_runs.ROOT / 'docs' / 'results.md'),

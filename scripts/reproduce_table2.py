@@ -17,11 +17,11 @@ from absl import app
 from absl import flags
 
 import paper_runs
-from specdec_jax.analysis import figures
-from specdec_jax.analysis import paper
-from specdec_jax.analysis import tables
-from specdec_jax.analysis.measured import Measured
-from specdec_jax.runs import paper_tables
+from specdec_jax.reports import figures
+from specdec_jax.reports import paper
+from specdec_jax.reports import tables
+from specdec_jax.reports.measured import Measured
+from specdec_jax.reports import paper_tables
 
 TASKS = {'ende': 'EnDe', 'cnn_dm': 'CNN/DM'}
 SIZES = ('small', 'base', 'large')

@@ -18,12 +18,13 @@ import jax.numpy as jnp
 from jax import lax
 import numpy as np
 
+from specdec_jax.errors import SettingError
 from specdec_jax.checks import whole
-from specdec_jax.laws import Law
+from specdec_jax.standardizer import Standardizer
 from specdec_jax.parallel.mesh import place_rows
 from specdec_jax.results import Result, Stats, Status, Trace
 from specdec_jax.sampling import Sampling
-from specdec_jax.speculative import check_lenience, check_verification, verify, verify_greedy
+from specdec_jax.rule import check_lenience, check_verification, verify, verify_greedy
 
 
 _MOST_KEYS = 2 ** 32 - 1  # seeds and ids are 32 bits of a random key
@@ -59,13 +60,13 @@ def speculative_decode(target, drafter, tokens, *, gamma: int = 7, sampling: Sam
                        max_decode_len: int = 128, seed: int = 0, ids=None, lenience: float = 1.0,
                        verification: str = 'token', logits_processors: Sequence[Callable] = (),
                        lengths=None, trace: bool = False):
-  """Decodes with drafts; for lenience 1 the text follows the target's own law exactly.
+  """Decodes with drafts; for lenience 1 the text follows the target's own distribution exactly.
 
   A row's result depends on (seed, its id) alone, not on its place in a batch or on
   the other rows. At temperature 0 it is the target's greedy text.
 
   Args:
-    target: the `Model` whose law is sampled.
+    target: the `Model` whose distribution is sampled.
     drafter: such as `ModelDrafter(draft)`.
     tokens: int [B, S], encoder tokens, 0-padded on the right; of a decoder-only model the prompts.
     gamma: draft tokens an iteration, at least 1.
@@ -107,10 +108,10 @@ def _run(target, drafter, tokens, lengths, seed, ids, settings):
   seed = np.uint32(whole('seed', seed, 0, _MOST_KEYS))
   ids = np.arange(len(tokens)) if ids is None else np.asarray(ids)
   if ids.shape != (len(tokens),) or not np.issubdtype(ids.dtype, np.integer):
-    raise ValueError(f'ids must be {len(tokens)} integers, one a row of tokens, not '
+    raise SettingError(f'ids must be {len(tokens)} integers, one a row of tokens, not '
                      f'{ids.dtype} of shape {list(ids.shape)}.')
   if ids.min() < 0 or ids.max() > _MOST_KEYS:
-    raise ValueError(f'ids go from {ids.min()} to {ids.max()}; they must be 0 to {_MOST_KEYS}.')
+    raise SettingError(f'ids go from {ids.min()} to {ids.max()}; they must be 0 to {_MOST_KEYS}.')
   tokens, ids, lengths = place_rows((target, drafter), tokens, ids.astype(np.uint32), lengths)
   result = jax.device_get(decode_loop(target, drafter, tokens, seed, ids, settings, lengths))
   most = result.stats.target_calls.max()
@@ -120,7 +121,7 @@ def _run(target, drafter, tokens, lengths, seed, ids, settings):
 @functools.partial(jax.jit, static_argnames='settings')
 def decode_loop(target, drafter, tokens, seed, ids, settings: Settings, lengths=None) -> Result:
   """The compiled program: one device call for a whole batch."""
-  law = Law(sampling=settings.sampling, num_rows=target.config.vocab_size,
+  standardizer = Standardizer(sampling=settings.sampling, num_rows=target.config.vocab_size,
             num_tokens=target.num_tokens, processors=settings.processors)
   # Not jax's default generator: under vmap, rbg's draws depend on the other rows.
   key = jax.random.key(seed, impl='threefry2x32')
@@ -129,7 +130,7 @@ def decode_loop(target, drafter, tokens, seed, ids, settings: Settings, lengths=
   first = state.position
   state = lax.while_loop(
       lambda s: jnp.any(s.status == Status.RUNNING),
-      lambda s: _iterate(target, drafter, law, settings, row_keys, first, s), state)
+      lambda s: _iterate(target, drafter, standardizer, settings, row_keys, first, s), state)
   return _finish(state, first, settings)
 
 
@@ -159,7 +160,7 @@ def _empty_trace(batch, settings: Settings) -> Trace:
                next_token=count, emitted=count)
 
 
-def _iterate(target, drafter, law, settings, row_keys, first, state: State) -> State:
+def _iterate(target, drafter, standardizer, settings, row_keys, first, state: State) -> State:
   gamma = settings.gamma
   keys = jax.vmap(lambda k, p: jax.random.split(jax.random.fold_in(k, p)))(row_keys, state.position)
   draft_keys, verify_keys = keys[:, 0], keys[:, 1]
@@ -169,18 +170,18 @@ def _iterate(target, drafter, law, settings, row_keys, first, state: State) -> S
   if gamma:
     with jax.named_scope('draft'):
       draft, q, drafter_state = drafter.propose(
-          drafter_state, history, state.position, first, draft_keys, gamma, law)
+          drafter_state, history, state.position, first, draft_keys, gamma, standardizer)
     block = jnp.concatenate([block, draft], axis=1)  # [B, gamma + 1]
     history = write_rows(history, draft, state.position + 1)
 
   with jax.named_scope('target'):
     logits, target_cache = target.step(state.target_cache, block, state.position)
     lengths = state.position[:, None] + 1 + jnp.arange(gamma + 1)
-    processed = law.process(logits, history, lengths, first)
+    processed = standardizer.process(logits, history, lengths, first)
     finite = jnp.isfinite(logits).all(-1) & jnp.isfinite(processed.max(-1))  # [B, gamma + 1]
 
     num_accepted, next_token = choose(
-        law, settings, processed, q if gamma else None, block[:, 1:], verify_keys)
+        standardizer, settings, processed, q if gamma else None, block[:, 1:], verify_keys)
   place = jnp.arange(gamma + 1)
   emitted = jnp.where(place < num_accepted[:, None], jnp.pad(block[:, 1:], ((0, 0), (0, 1))),
                       next_token[:, None])  # [B, gamma + 1], meant up to num_accepted
@@ -190,7 +191,7 @@ def _iterate(target, drafter, law, settings, row_keys, first, state: State) -> S
       history=write_rows(history, emitted, state.position + 1),
       position=state.position + length,
       status=status,
-      scores=state.scores + _log_probability(law.mask(logits), emitted, length),
+      scores=state.scores + _log_probability(standardizer.mask(logits), emitted, length),
       stats=_count(state, status, length, num_accepted, settings),
       target_cache=target_cache, drafter_state=drafter_state,
       trace=_record(state, block[:, 1:], num_accepted, next_token, length) if settings.trace else None)
@@ -205,11 +206,11 @@ def _record(state: State, draft, num_accepted, next_token, length) -> Trace:
       lambda kept, x: kept.at[jnp.arange(len(at)), at].set(x, mode='drop'), state.trace, new)
 
 
-def choose(law: Law, settings: Settings, processed, q, draft, keys):
+def choose(standardizer: Standardizer, settings: Settings, processed, q, draft, keys):
   """The rule for every row: how much of its draft stands, and the token behind that.
 
   Args:
-    processed: float32 [B, gamma + 1, V], of `Law.process`.
+    processed: float32 [B, gamma + 1, V], of `Distribution.process`.
     q: float32 [B, gamma, V]; None without a draft.
     draft: int32 [B, gamma].
     keys: typed keys [B].
@@ -217,21 +218,21 @@ def choose(law: Law, settings: Settings, processed, q, draft, keys):
   Returns:
     num_accepted and next_token, int32 [B] each.
   """
-  if law.sampling.greedy:
+  if standardizer.sampling.greedy:
     rule = functools.partial(verify_greedy, lenience=settings.lenience)
     return jax.vmap(rule)(processed, draft)
   if not settings.gamma:
-    next_token, _ = law.sample(processed[:, 0], keys)
+    next_token, _ = standardizer.sample(processed[:, 0], keys)
     return jnp.zeros_like(next_token), next_token
   rule = functools.partial(verify, lenience=settings.lenience, verification=settings.verification)
-  return jax.vmap(rule)(law.sampling.probabilities(processed), q, draft, keys)
+  return jax.vmap(rule)(standardizer.sampling.probabilities(processed), q, draft, keys)
 
 
 def _cut(emitted, length, finite, eos_id, settings, state: State):
   """How much of a block a row keeps, and how the row stands after it: int32 [B] each.
 
   A row ends with the first EOS of its block, with its budget, or before the first
-  position whose logits or law are not finite, whichever is first.
+  position whose logits or distribution are not finite, whichever is first.
   """
   place = jnp.arange(emitted.shape[1], dtype=jnp.int32)
   none = emitted.shape[1] + 1  # past any block

@@ -1,13 +1,15 @@
 """Rules on logits that depend on the text so far; applied to target and draft at every position.
 
 Each is a frozen dataclass called as `processor(logits [V], context) -> logits [V]`
-(see `laws.Context`), so that one position costs and counts the same whether its
+(see `standardizer.Context`), so that one position costs and counts the same whether its
 token came from the draft or from the target.
 """
 
 import dataclasses
 
 import jax.numpy as jnp
+
+from specdec_jax.errors import SettingError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,7 +20,7 @@ class RepetitionPenalty:
 
   def __post_init__(self):
     if not 0 < self.penalty < float('inf'):
-      raise ValueError(f'RepetitionPenalty.penalty is {self.penalty}; it must be positive.')
+      raise SettingError(f'RepetitionPenalty.penalty is {self.penalty}; it must be positive.')
 
   def __call__(self, logits, context):
     at = jnp.where(jnp.arange(context.tokens.shape[0]) < context.length, context.tokens,
@@ -37,7 +39,7 @@ class MinimumLength:
 
   def __post_init__(self):
     if self.length < 0:
-      raise ValueError(f'MinimumLength.length is {self.length}; it must be 0 or more.')
+      raise SettingError(f'MinimumLength.length is {self.length}; it must be 0 or more.')
 
   def __call__(self, logits, context):
     too_early = context.generated < self.length
@@ -53,7 +55,7 @@ class ForbiddenTokens:
   def __post_init__(self):
     object.__setattr__(self, 'tokens', tuple(int(t) for t in self.tokens))
     if not self.tokens or min(self.tokens) < 0:
-      raise ValueError(f'ForbiddenTokens.tokens is {self.tokens}; give at least one id, none negative.')
+      raise SettingError(f'ForbiddenTokens.tokens is {self.tokens}; give at least one id, none negative.')
 
   def __call__(self, logits, context):
     del context

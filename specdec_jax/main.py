@@ -12,6 +12,8 @@ import traceback
 from absl import app
 from absl import flags
 
+from specdec_jax.errors import SettingError
+
 _GIN_FILE = flags.DEFINE_multi_string(
     'gin_file', [], 'A gin file; repeat the flag for several, later ones override.')
 _GIN_BINDINGS = flags.DEFINE_multi_string(
@@ -51,13 +53,13 @@ def main(argv: Sequence[str]) -> int:
 
 def _run(argv):
   if argv[1:]:
-    raise ValueError(f"unexpected argument '{argv[1]}'; gin files are given as --gin_file=FILE.")
+    raise SettingError(f"unexpected argument '{argv[1]}'; gin files are given as --gin_file=FILE.")
   if not _GIN_FILE.value and not _GIN_BINDINGS.value:
-    raise ValueError('no configuration; give --gin_file=FILE, such as '
+    raise SettingError('no configuration; give --gin_file=FILE, such as '
                      '--gin_file=configs/demo/quickstart.gin.')
   import gin
-  from specdec_jax.runs import configurables  # pylint: disable=unused-import
-  from specdec_jax.runs import gin_config
+  from specdec_jax.cli import configurables  # pylint: disable=unused-import
+  from specdec_jax.cli import gin_config
   logging.getLogger('jax._src.xla_bridge').setLevel(logging.WARNING)  # backends that aren't there
   bindings = list(_GIN_BINDINGS.value)
   if _OUTPUT_DIR.value is not None:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from specdec_jax.errors import SettingError
 from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.models import t5_tree
 from specdec_jax.models.config import GPT2Config, T5Config
@@ -45,7 +46,7 @@ class Model(struct.PyTreeNode):
   def prompts(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
     """Texts -> int32 [B, P] and [B]: a decoder-only model's prompts, and the `lengths` of each."""
     if not self.config.decoder_only:
-      raise ValueError('This model has an encoder: its inputs are made by encode, without lengths.')
+      raise SettingError('This model has an encoder: its inputs are made by encode, without lengths.')
     return self._tokenizer().encode_prompts(texts)
 
   def decode(self, tokens) -> list[str]:
@@ -60,11 +61,11 @@ class Model(struct.PyTreeNode):
     decoder_tokens = self.check_tokens(decoder_tokens, 'decoder_tokens')
     if self.config.decoder_only:
       if encoder_tokens is not None:
-        raise ValueError('A decoder-only model has no encoder: leave encoder_tokens out.')
+        raise SettingError('A decoder-only model has no encoder: leave encoder_tokens out.')
       return _logits(self, decoder_tokens)
     encoder_tokens = self.check_tokens(encoder_tokens, 'encoder_tokens')
     if len(encoder_tokens) != len(decoder_tokens):
-      raise ValueError(f'encoder_tokens has {len(encoder_tokens)} rows, '
+      raise SettingError(f'encoder_tokens has {len(encoder_tokens)} rows, '
                        f'decoder_tokens {len(decoder_tokens)}; they must agree.')
     return _logits(self, encoder_tokens, decoder_tokens)
 
@@ -108,19 +109,19 @@ class Model(struct.PyTreeNode):
     """int32 [B] of prompts that fit the model with what is decoded behind them, or None."""
     if not self.config.decoder_only:
       if lengths is not None:
-        raise ValueError('lengths are those of prompts, and this model has an encoder: its '
+        raise SettingError('lengths are those of prompts, and this model has an encoder: its '
                          'inputs end where their padding begins. Leave lengths out.')
       return None
     lengths = np.full(len(tokens), tokens.shape[1]) if lengths is None else np.asarray(lengths)
     if lengths.shape != (len(tokens),) or not np.issubdtype(lengths.dtype, np.integer):
-      raise ValueError(f'lengths must be {len(tokens)} integers, one a row of tokens, not '
+      raise SettingError(f'lengths must be {len(tokens)} integers, one a row of tokens, not '
                        f'{lengths.dtype} of shape {list(lengths.shape)}.')
     if lengths.min() < 1 or lengths.max() > tokens.shape[1]:
-      raise ValueError(f'lengths go from {lengths.min()} to {lengths.max()}; they must be 1 to '
+      raise SettingError(f'lengths go from {lengths.min()} to {lengths.max()}; they must be 1 to '
                        f'{tokens.shape[1]}, the columns of tokens.')
     needed, limit = int(lengths.max()) + max_decode_len, self.config.max_positions
     if needed > limit:
-      raise ValueError(
+      raise SettingError(
           f'Row {lengths.argmax()} has a prompt of {lengths.max()} tokens; with max_decode_len = '
           f'{max_decode_len} that is {needed} positions, and the model has {limit}. Shorten either.')
     return lengths.astype(np.int32)
@@ -129,22 +130,22 @@ class Model(struct.PyTreeNode):
     """int32 [B, S] of ids that the model has; ValueError otherwise."""
     tokens = np.asarray(tokens)
     if tokens.ndim != 2 or not np.issubdtype(tokens.dtype, np.integer):
-      raise ValueError(f'{name} must be integers of shape [batch, length], not '
+      raise SettingError(f'{name} must be integers of shape [batch, length], not '
                        f'{tokens.dtype} of shape {list(tokens.shape)}.')
     if 0 in tokens.shape:
-      raise ValueError(f'{name} is empty (shape {list(tokens.shape)}); give at least one row '
+      raise SettingError(f'{name} is empty (shape {list(tokens.shape)}); give at least one row '
                        'of at least one token.')
     bad = (tokens < 0) | (tokens >= self.config.vocab_size)
     if bad.any():
       row, column = np.argwhere(bad)[0]
-      raise ValueError(
+      raise SettingError(
           f'{name}[{row}, {column}] is {tokens[row, column]}, but the model has ids 0 to '
           f'{self.config.vocab_size - 1}; was the text encoded with another vocabulary?')
     return tokens.astype(np.int32)
 
   def _tokenizer(self) -> Vocabulary:
     if self.vocabulary is None:
-      raise ValueError('This model has no vocabulary; import it with --vocabulary=FILE, '
+      raise SettingError('This model has no vocabulary; import it with --vocabulary=FILE, '
                        'or work with token ids.')
     return self.vocabulary
 

@@ -3,6 +3,8 @@
 import os
 import pathlib
 
+from specdec_jax.errors import MissingError
+
 PACKAGE = pathlib.Path(__file__).resolve().parent
 EMBEDDED_PREFIX = 'embedded:'
 
@@ -26,7 +28,7 @@ def embedded_dir(name: str) -> pathlib.Path:
     shipped = sorted(p.relative_to(PACKAGE / 'embedded').as_posix()
                      for p in PACKAGE.glob('embedded/*/*')
                      if p.is_dir() or p.suffix in ('.gz', '.model'))
-    raise FileNotFoundError(f"The package ships no '{EMBEDDED_PREFIX}{name}'; it has "
+    raise MissingError(f"The package ships no '{EMBEDDED_PREFIX}{name}'; it has "
                             + (', '.join(EMBEDDED_PREFIX + s for s in shipped) or 'nothing') + '.')
   return path
 

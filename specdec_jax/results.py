@@ -12,7 +12,7 @@ class Status(enum.IntEnum):
   RUNNING = 0
   EOS = 1
   LENGTH = 2  # max_decode_len reached
-  NON_FINITE = 3  # the target's logits or law hold NaN or infinity; the text up to there stands
+  NON_FINITE = 3  # the target's logits or distribution hold NaN or infinity; the text up to there stands
 
 
 class Stats(struct.PyTreeNode):
@@ -54,7 +54,7 @@ class Trace(struct.PyTreeNode):
     num_accepted: how many of them the rule accepted, int32 [B, I].
     next_token: what the target put behind these, int32 [B, I].
     emitted: tokens that the row got, int32 [B, I]: num_accepted + 1, or fewer where
-      EOS, the budget or a law that is not finite cut the block.
+      EOS, the budget or a distribution that is not finite cut the block.
   """
 
   drafts: jax.Array
@@ -71,7 +71,7 @@ class Result(struct.PyTreeNode):
     lengths: int32 [B], EOS counted.
     status: int32 [B], see `Status`.
     scores: float32 [B], log-probability (nats) of the emitted tokens under the
-      target's law over its vocabulary at temperature 1.
+      target's distribution over its vocabulary at temperature 1.
     stats: see `Stats`.
     trace: see `Trace`; None unless it was asked for.
   """

@@ -5,7 +5,9 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-_ONE_BLOCK = 64  # laws up to this size are drawn from at once
+from specdec_jax.errors import SettingError
+
+_ONE_BLOCK = 64  # distributions up to this size are drawn from at once
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -13,7 +15,7 @@ class Sampling:
   """How logits are standardised: temperature, then top-k, then top-p [§2.2].
 
   Attributes:
-    temperature: 0 is greedy: the one-hot law of the first maximum.
+    temperature: 0 is greedy: the one-hot distribution of the first maximum.
     top_k: keep the k largest (tokens tied with the k-th are kept too); 0 keeps all.
     top_p: keep the most probable tokens until they hold top_p of the mass, the
       token that crosses it included; 1 keeps all.
@@ -25,23 +27,23 @@ class Sampling:
 
   def __post_init__(self):
     if not (self.temperature == 0 or 1e-30 < self.temperature < float('inf')):
-      raise ValueError(f'temperature is {self.temperature}; it must be 0 (greedy) or positive '
+      raise SettingError(f'temperature is {self.temperature}; it must be 0 (greedy) or positive '
                        '(above 1e-30, the least that float32 can divide by).')
     if self.top_k < 0 or self.top_k != int(self.top_k):
-      raise ValueError(f'top_k is {self.top_k}; it must be a whole number, 0 (keep all) or more.')
+      raise SettingError(f'top_k is {self.top_k}; it must be a whole number, 0 (keep all) or more.')
     object.__setattr__(self, 'top_k', int(self.top_k))
     if not 0 < self.top_p <= 1:
-      raise ValueError(f'top_p is {self.top_p}; it must be in (0, 1], 1 keeps all.')
+      raise SettingError(f'top_p is {self.top_p}; it must be in (0, 1], 1 keeps all.')
 
   @property
   def greedy(self) -> bool:
     return self.temperature == 0
 
   def probabilities(self, logits) -> jax.Array:
-    """Logits [..., V] -> the standardised law, float32 [..., V].
+    """Logits [..., V] -> the standardised distribution, float32 [..., V].
 
     Logits of -inf get 0. Where NaN or infinity stands among the logits, or only
-    -inf, the whole law is NaN.
+    -inf, the whole distribution is NaN.
     """
     logits = jnp.asarray(logits, jnp.float32)
     top = logits.max(-1, keepdims=True)
@@ -69,9 +71,9 @@ def _nucleus(probs, top_p):
 
 
 def draw(probs, key) -> jax.Array:
-  """One token (int32 scalar) from a law [V]; tokens of probability 0 are never drawn.
+  """One token (int32 scalar) from a distribution [V]; tokens of probability 0 are never drawn.
 
-  A large law is cut into blocks: first a block is drawn by its mass, then a token in it,
+  A large distribution is cut into blocks: first a block is drawn by its mass, then a token in it,
   which takes 2 sqrt(V) random numbers instead of V.
   """
   size = probs.shape[-1]
@@ -82,7 +84,7 @@ def draw(probs, key) -> jax.Array:
   block_key, token_key = jax.random.split(key)
   chosen = _categorical(blocks.sum(1), block_key)
   token = chosen * block + _categorical(blocks[chosen], token_key)
-  return jnp.minimum(token, size - 1)  # a law of NaN could name a token of the padding
+  return jnp.minimum(token, size - 1)  # a distribution of NaN could name a token of the padding
 
 
 def _categorical(weights, key):

@@ -1,4 +1,4 @@
-"""Shared test set-up: the CPU, deterministic property tests, helper modules beside this file."""
+"""Shared test set-up: the CPU, deterministic property tests, the modules in helpers/."""
 
 import os
 import pathlib
@@ -8,7 +8,7 @@ from hypothesis import settings
 import pytest
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
+sys.path.insert(0, str(pathlib.Path(__file__).parent / 'helpers'))
 
 settings.register_profile('repeatable', derandomize=True, deadline=None, database=None)
 settings.load_profile('repeatable')

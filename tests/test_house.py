@@ -31,7 +31,7 @@ def test_importing_the_package_loads_nothing_heavy():
 
 
 def test_what_the_quickstart_imports_holds_no_tensorflow():
-  loaded = modules_after('import specdec_jax.main, specdec_jax.runs.configurables')
+  loaded = modules_after('import specdec_jax.main, specdec_jax.cli.configurables')
   assert 'gin' in loaded and not loaded & HEAVY
 
 

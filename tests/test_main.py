@@ -10,9 +10,10 @@ import sys
 from absl import flags
 import pytest
 
+from specdec_jax.errors import ConfigError
 from specdec_jax import main as main_lib
-from specdec_jax.runs import configurables  # pylint: disable=unused-import
-from specdec_jax.runs import gin_config
+from specdec_jax.cli import configurables  # pylint: disable=unused-import
+from specdec_jax.cli import gin_config
 from tiny_pair import draft, files, target, vocabulary  # pylint: disable=unused-import
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -48,7 +49,7 @@ OUT = "OUTPUT_DIR = 'unused'"
     ([], ["TARGET = 'x'"], 'main.run is required'),
 ])
 def test_mistakes_are_one_line(files, bindings, words):
-  with pytest.raises(gin_config.ConfigError, match=words) as caught:
+  with pytest.raises(ConfigError, match=words) as caught:
     gin_config.parse(files, bindings)
   assert '\n' not in str(caught.value)
 
@@ -61,7 +62,7 @@ def test_every_configuration_parses():
     relative = str(path.relative_to(ROOT))
     try:
       gin_config.parse([relative])
-    except gin_config.ConfigError as e:
+    except ConfigError as e:
       asked = re.findall(r'\b([A-Z_]+) is required', str(e))
       assert asked, e
       gin_config.parse([relative], [f"{name} = 'x'" for name in asked])

@@ -1,4 +1,4 @@
-"""Logits to laws: against plain Python, and the corners by hand."""
+"""Logits to distributions: against plain Python, and the corners by hand."""
 
 import dataclasses
 
@@ -18,12 +18,12 @@ LOGITS = np.random.default_rng(0).integers(-3, 4, size=(200, V)).astype(np.float
 
 
 @pytest.mark.parametrize('sampling', SETTINGS, ids=lambda s: f'{s.temperature}-{s.top_k}-{s.top_p}')
-def test_equals_the_plain_law(sampling):
-  laws = sampling.probabilities(LOGITS)
-  assert laws.dtype == jnp.float32
+def test_equals_the_plain_distribution(sampling):
+  distributions = sampling.probabilities(LOGITS)
+  assert distributions.dtype == jnp.float32
   before_top_p = dataclasses.replace(sampling, top_p=1.0)
   compared = 0
-  for logits, got in zip(LOGITS, laws):
+  for logits, got in zip(LOGITS, distributions):
     # A sum that meets top_p to a rounding may fall either way.
     sums = np.cumsum(np.sort(reference.standardise(logits, before_top_p))[::-1])
     if sampling.top_p == 1 or (abs(sums - sampling.top_p) > 1e-5).all():
@@ -32,49 +32,49 @@ def test_equals_the_plain_law(sampling):
   assert compared > 150
 
 
-def law(logits, **settings):
+def standardizer(logits, **settings):
   return np.asarray(Sampling(**settings).probabilities(np.array(logits, np.float32)))
 
 
 def test_greedy_is_the_first_maximum():
-  np.testing.assert_array_equal(law([1, 3, 3, 0], temperature=0), [0, 1, 0, 0])
+  np.testing.assert_array_equal(standardizer([1, 3, 3, 0], temperature=0), [0, 1, 0, 0])
 
 
 def test_top_k_keeps_ties_with_the_kth():
-  np.testing.assert_allclose(law([2, 1, 1, 1, 0], top_k=2)[[0, 4]], [np.e / (np.e + 3), 0], rtol=1e-6)
-  assert (law([2, 1, 1, 1, 0], top_k=2) > 0).sum() == 4
+  np.testing.assert_allclose(standardizer([2, 1, 1, 1, 0], top_k=2)[[0, 4]], [np.e / (np.e + 3), 0], rtol=1e-6)
+  assert (standardizer([2, 1, 1, 1, 0], top_k=2) > 0).sum() == 4
 
 
 def test_top_p_keeps_the_token_that_crosses():
   halves = np.log([0.5, 0.25, 0.125, 0.125])
-  np.testing.assert_allclose(law(halves, top_p=0.5), [1, 0, 0, 0], atol=1e-6)
-  np.testing.assert_allclose(law(halves, top_p=0.6), [2 / 3, 1 / 3, 0, 0], atol=1e-6)
-  np.testing.assert_array_equal(law(halves, top_p=1e-9), [1, 0, 0, 0])
+  np.testing.assert_allclose(standardizer(halves, top_p=0.5), [1, 0, 0, 0], atol=1e-6)
+  np.testing.assert_allclose(standardizer(halves, top_p=0.6), [2 / 3, 1 / 3, 0, 0], atol=1e-6)
+  np.testing.assert_array_equal(standardizer(halves, top_p=1e-9), [1, 0, 0, 0])
 
 
 def test_top_p_ties_keep_the_lower_ids():
-  np.testing.assert_array_equal(law([0, 0, 0, 0], top_p=0.5), [0.5, 0.5, 0, 0])
+  np.testing.assert_array_equal(standardizer([0, 0, 0, 0], top_p=0.5), [0.5, 0.5, 0, 0])
 
 
 def test_top_k_comes_before_top_p():
   # Of 0.4, 0.3, 0.2, 0.1: top-2 makes 0.571 and 0.429, so that top_p = 0.5 keeps one.
-  np.testing.assert_array_equal(law(np.log([0.4, 0.3, 0.2, 0.1]), top_k=2, top_p=0.5), [1, 0, 0, 0])
+  np.testing.assert_array_equal(standardizer(np.log([0.4, 0.3, 0.2, 0.1]), top_k=2, top_p=0.5), [1, 0, 0, 0])
 
 
 def test_masked_tokens_get_nothing():
   for settings in ({}, {'top_k': 2}, {'top_p': 0.9}, {'temperature': 0}):
-    probs = law([-np.inf, 0, 1, -np.inf], **settings)
+    probs = standardizer([-np.inf, 0, 1, -np.inf], **settings)
     assert probs[0] == probs[3] == 0 and abs(probs.sum() - 1) < 1e-6
 
 
 def test_tiny_temperature_is_nearly_greedy():
-  np.testing.assert_array_equal(law([30, -2, 30, 29], temperature=1e-29), [0.5, 0, 0.5, 0])
+  np.testing.assert_array_equal(standardizer([30, -2, 30, 29], temperature=1e-29), [0.5, 0, 0.5, 0])
 
 
 @pytest.mark.parametrize('settings', [{}, {'temperature': 0}, {'top_k': 2, 'top_p': 0.5}])
 @pytest.mark.parametrize('row', [[-np.inf] * 3, [0, np.nan, 1], [0, np.inf, 1]])
-def test_a_law_that_is_none_is_nan(row, settings):
-  assert np.isnan(law(row, **settings)).all()
+def test_a_distribution_that_is_none_is_nan(row, settings):
+  assert np.isnan(standardizer(row, **settings)).all()
 
 
 def test_bfloat16_logits_are_standardised_in_float32():
@@ -92,14 +92,14 @@ def test_same_under_jit_and_vmap(settings):
   np.testing.assert_allclose(jax.vmap(sampling.probabilities)(logits), plain, atol=1e-7)
 
 
-def test_draw_follows_the_law_and_never_takes_a_zero():
+def test_draw_follows_the_distribution_and_never_takes_a_zero():
   probs = jnp.array([0.0, 0.5, 0.3, 0.0, 0.2])
   drawn = jax.vmap(draw, (None, 0))(probs, jax.random.split(jax.random.key(0), 50_000))
   assert chisquare.counts(np.bincount(drawn, minlength=5), probs) > chisquare.ACCEPT
 
 
 @pytest.mark.parametrize('size', [65, 200, 517])
-def test_draw_follows_a_law_of_several_blocks(size):
+def test_draw_follows_a_distribution_of_several_blocks(size):
   rng = np.random.default_rng(size)
   probs = rng.exponential(size=size) * (rng.random(size) < 0.6)
   probs[64:96] = 0.0  # whole blocks without mass, too
@@ -134,4 +134,4 @@ def test_bad_settings_are_named(settings, message):
 
 
 def test_whole_top_k_may_be_a_float():
-  np.testing.assert_array_equal(law([2, 1, 0], top_k=2.0), law([2, 1, 0], top_k=2))
+  np.testing.assert_array_equal(standardizer([2, 1, 0], top_k=2.0), standardizer([2, 1, 0], top_k=2))

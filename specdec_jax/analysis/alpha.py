@@ -10,13 +10,14 @@ import jax.numpy as jnp
 from jax import lax
 import numpy as np
 
+from specdec_jax.errors import SettingError
 from specdec_jax.decoding import autoregressive_decode
-from specdec_jax.drafters.drawing import laws_along
+from specdec_jax.drafters.sampling_steps import distributions_along
 from specdec_jax.drafters.model import ModelDrafter
-from specdec_jax.laws import Law
+from specdec_jax.standardizer import Standardizer
 from specdec_jax.model import Model
 from specdec_jax.sampling import Sampling
-from specdec_jax.speculative import check_lenience
+from specdec_jax.rule import check_lenience
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -72,7 +73,7 @@ def alpha(target, draft, tokens, num_tokens: int = 10_000, sampling: Sampling = 
     by_position: whether to report the means by place in the text too.
   """
   if num_tokens < 1:
-    raise ValueError(f'num_tokens is {num_tokens}; it must be at least 1.')
+    raise SettingError(f'num_tokens is {num_tokens}; it must be at least 1.')
   check_lenience(lenience)
   drafter = as_drafter(draft)
   drafter.check(target)
@@ -124,14 +125,14 @@ def token_betas(target, draft, tokens, text, lengths, sampling: Sampling,
     lengths: int32 [B], its tokens, EOS counted.
     sampling: of both.
     batch_size: rows of a device call.
-    lenience: in [0, 1]; 1 is the exact rule. Several are worked out from the same laws.
+    lenience: in [0, 1]; 1 is the exact rule. Several are worked out from the same distributions.
     logits_processors: as in `speculative_decode`.
     prompt_lengths: int32 [B], of a decoder-only model's prompts; all S by default.
 
   Returns:
     float64 [B, L], 0 behind each text's end; [K, B, L] of K leniences.
   """
-  law = Law(sampling=sampling, num_rows=target.config.vocab_size, num_tokens=target.num_tokens,
+  standardizer = Standardizer(sampling=sampling, num_rows=target.config.vocab_size, num_tokens=target.num_tokens,
             processors=tuple(logits_processors))
   drafter, lengths = as_drafter(draft), np.asarray(lengths)
   longest = int(np.max(lengths))
@@ -143,7 +144,7 @@ def token_betas(target, draft, tokens, text, lengths, sampling: Sampling,
     members = np.minimum(np.arange(start, start + min(batch_size, len(text))), len(text) - 1)
     of_prompts = None if prompt_lengths is None else np.asarray(prompt_lengths)[members]
     found[:, members, :length] = _betas(
-        target, drafter, tokens[members], text[members, :length], of_prompts, leniences, law=law)
+        target, drafter, tokens[members], text[members, :length], of_prompts, leniences, standardizer=standardizer)
   found = np.where(np.arange(text.shape[1]) < lengths[:, None], found, 0.0)
   return found if np.ndim(lenience) else found[0]
 
@@ -165,14 +166,14 @@ def teacher_forced(model, tokens, text, lengths=None):
   return _behind(first, ModelDrafter(model).logits(tokens, history), text.shape[1])
 
 
-@functools.partial(jax.jit, static_argnames='law')
-def _betas(target, drafter, tokens, text, lengths, leniences, law):
+@functools.partial(jax.jit, static_argnames='standardizer')
+def _betas(target, drafter, tokens, text, lengths, leniences, standardizer):
   """float32 [K, B, T] for leniences [K]: one run of both models."""
   history, first = _history(target, tokens, text, lengths)
   logits = ModelDrafter(target).logits(tokens, history)
-  p, q = laws_along(law, logits, history, first), drafter.laws(tokens, history, first, law)
-  if law.sampling.greedy:
-    soft = laws_along(dataclasses.replace(law, sampling=Sampling()), logits, history, first)
+  p, q = distributions_along(standardizer, logits, history, first), drafter.distributions(tokens, history, first, standardizer)
+  if standardizer.sampling.greedy:
+    soft = distributions_along(dataclasses.replace(standardizer, sampling=Sampling()), logits, history, first)
     near = lambda l: (soft >= l * soft.max(-1, keepdims=True)) & (soft > 0)
     beta = lambda l: jnp.where(jnp.where(l == 1, p > 0, near(l)), q, 0.0).sum(-1)
   else:
@@ -218,7 +219,7 @@ def estimate(sums, counts, groups=None) -> Alpha:
   sums, counts = np.asarray(sums, np.float64), np.asarray(counts, np.float64)
   num_tokens = counts.sum()
   if not num_tokens:
-    raise ValueError('There is no generated text to measure alpha on.')
+    raise SettingError('There is no generated text to measure alpha on.')
   mean = sums.sum() / num_tokens
   residuals = sums - mean * counts
   if groups is not None:

@@ -17,7 +17,7 @@ from jax import lax
 from specdec_jax.decoding import choose
 from specdec_jax.decoding import Settings
 from specdec_jax.decoding import write_rows
-from specdec_jax.laws import Law
+from specdec_jax.standardizer import Standardizer
 from specdec_jax.sampling import Sampling
 
 _MOST_CALLS = 1 << 20  # of a part that takes no time at all, such as a table's prefill
@@ -39,7 +39,7 @@ class Ratios:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cost(Ratios):
-  """Times in seconds, medians; every pass includes its laws and draws, as in a decode.
+  """Times in seconds, medians; every pass includes its distributions and draws, as in a decode.
 
   Attributes:
     gamma: draft length.
@@ -99,10 +99,10 @@ def measure(target, drafter, tokens, gammas: Sequence[int] = (7,), sampling: Sam
   position = max_decode_len // 2 if position is None else position
   positions = jnp.full(batch, given - 1 + position, jnp.int32)
   history = jnp.full((batch, slots), 2, jnp.int32)
-  law = Law(sampling=sampling, num_rows=target.config.vocab_size, num_tokens=target.num_tokens)
+  standardizer = Standardizer(sampling=sampling, num_rows=target.config.vocab_size, num_tokens=target.num_tokens)
   cache, state = (_prefill(model, tokens, slots) for model in (target, drafter))
 
-  passes = functools.partial(_iterations, target, cache=cache, history=history, positions=positions, law=law)
+  passes = functools.partial(_iterations, target, cache=cache, history=history, positions=positions, standardizer=standardizer)
   parts = {'target_step': functools.partial(passes, None, None, gamma=0),
            'target_encoder': functools.partial(_encodings, target, tokens, slots=slots),
            'draft_encoder': functools.partial(_encodings, drafter, tokens, slots=slots)}
@@ -110,7 +110,7 @@ def measure(target, drafter, tokens, gammas: Sequence[int] = (7,), sampling: Sam
     parts['verify_pass', gamma] = functools.partial(passes, None, None, gamma=gamma)
     parts['iteration', gamma] = functools.partial(passes, drafter, state, gamma=gamma)
     parts['proposal', gamma] = functools.partial(
-        _proposals, drafter, state, history, positions, gamma=gamma, law=law)
+        _proposals, drafter, state, history, positions, gamma=gamma, standardizer=standardizer)
 
   calls = {name: _calls_for(run, seconds) for name, run in parts.items()}
   timed = {name: [] for name in parts}
@@ -156,43 +156,43 @@ def _keys(batch, i):
       jax.random.fold_in(jax.random.key(0), i), jnp.arange(batch))
 
 
-@functools.partial(jax.jit, static_argnames=('gamma', 'law'))
-def _iterations(target, drafter, state, *, cache, history, positions, calls, gamma, law):
+@functools.partial(jax.jit, static_argnames=('gamma', 'standardizer'))
+def _iterations(target, drafter, state, *, cache, history, positions, calls, gamma, standardizer):
   """A decode's iterations that all stay at one place; without a drafter its passes alone.
 
-  A pass is over gamma + 1 tokens a row, with its laws and its choice.
+  A pass is over gamma + 1 tokens a row, with its distributions and its choice.
   """
   batch = len(positions)
   first = jnp.zeros(batch, jnp.int32)
   lengths = positions[:, None] + 1 + jnp.arange(gamma + 1)
-  settings = Settings(gamma=gamma, max_decode_len=1, sampling=law.sampling)
+  settings = Settings(gamma=gamma, max_decode_len=1, sampling=standardizer.sampling)
 
   def body(i, carry):
     cache, state, history = carry
     keys = _keys(batch, i)
     block = jax.vmap(lambda row, at: lax.dynamic_slice(row, (at,), (gamma + 1,)))(history, positions)
-    q = jnp.full((batch, gamma, law.num_rows), 1 / law.num_rows, jnp.float32)
+    q = jnp.full((batch, gamma, standardizer.num_rows), 1 / standardizer.num_rows, jnp.float32)
     if drafter is not None:
-      draft, q, state = drafter.propose(state, history, positions, first, keys, gamma, law)
+      draft, q, state = drafter.propose(state, history, positions, first, keys, gamma, standardizer)
       block = jnp.concatenate([block[:, :1], draft], axis=1)
       history = write_rows(history, block, positions)
     logits, cache = target.step(cache, block, positions)
-    processed = law.process(logits, history, lengths, first)
-    _, token = choose(law, settings, processed, q, block[:, 1:], keys)
+    processed = standardizer.process(logits, history, lengths, first)
+    _, token = choose(standardizer, settings, processed, q, block[:, 1:], keys)
     return cache, state, write_rows(history, token[:, None], positions)
 
   return lax.fori_loop(0, calls, body, (cache, state, history))
 
 
-@functools.partial(jax.jit, static_argnames=('gamma', 'law'))
-def _proposals(drafter, state, history, positions, *, calls, gamma, law):
+@functools.partial(jax.jit, static_argnames=('gamma', 'standardizer'))
+def _proposals(drafter, state, history, positions, *, calls, gamma, standardizer):
   """Proposals of gamma tokens a row, alone."""
   batch = len(positions)
 
   def body(i, carry):
     state, history, used = carry
     draft, q, state = drafter.propose(
-        state, history, positions, jnp.zeros(batch, jnp.int32), _keys(batch, i), gamma, law)
+        state, history, positions, jnp.zeros(batch, jnp.int32), _keys(batch, i), gamma, standardizer)
     history = write_rows(history, draft, positions + 1)
     chosen = jnp.take_along_axis(q, draft[..., None], -1)[..., 0]  # what `verify` reads of q
     return state, history, used + chosen

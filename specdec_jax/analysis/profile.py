@@ -26,7 +26,7 @@ def measure(target, drafter, tokens, gamma: int = 7, sampling: Sampling = Sampli
   """Times of the parts of a decode, from the profiler; other arguments as `speculative_decode`.
 
   A time is that in which at least one operation of the part ran, over the number of its
-  calls: the gaps between operations are not in it. Passes include their laws and draws
+  calls: the gaps between operations are not in it. Passes include their distributions and draws
   or rule, as in `cost`. Seen working on CPU.
 
   Returns:

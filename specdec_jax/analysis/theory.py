@@ -10,10 +10,12 @@ outside its domain.
   c_hat: the same ratio in arithmetic operations, >= 0.
   verify_cost: time of the (gamma + 1)-token target pass over that of a one-token
     step; the paper takes it to be 1.
-  p, q: standardised laws of target and draft, float [..., V], each summing to 1.
+  p, q: standardised distributions of target and draft, float [..., V], each summing to 1.
 """
 
 import numpy as np
+
+from specdec_jax.errors import SettingError
 
 
 def acceptance(p, q, lenience=1.0):
@@ -21,7 +23,7 @@ def acceptance(p, q, lenience=1.0):
 
   With lenience l it is sum_x min(p / l, q) [app. A.5].
   """
-  p, q = _laws(p, q)
+  p, q = _distributions(p, q)
   lenience = _numbers(lenience, 'lenience')
   _check(lenience, (lenience >= 0) & (lenience <= 1), 'lenience', 'must lie in [0, 1]')
   with np.errstate(divide='ignore', invalid='ignore'):
@@ -31,13 +33,13 @@ def acceptance(p, q, lenience=1.0):
 
 def divergence(p, q):
   """D_LK(p, q) = sum_x |p - (p + q) / 2| [def. 3.2], in [0, 1]; 1 - sum_x min(p, q) [lemma 3.3]."""
-  p, q = _laws(p, q)
+  p, q = _distributions(p, q)
   return _result(np.abs(p - q).sum(-1) / 2)
 
 
 def residual_mass(p, q):
   """What normalises max(0, p - q): 1 - beta, the probability of a rejection [app. A.1]."""
-  p, q = _laws(p, q)
+  p, q = _distributions(p, q)
   return _result(np.maximum(p - q, 0).sum(-1))
 
 
@@ -131,14 +133,14 @@ def _expected_tokens(alpha, gamma):
   return np.where(rejection > 0, series, gamma + 1)
 
 
-def _laws(p, q):
+def _distributions(p, q):
   p, q = _numbers(p, 'p'), _numbers(q, 'q')
   if not p.ndim or not q.ndim or p.shape[-1] != q.shape[-1]:
-    raise ValueError(f'p and q have shapes {list(p.shape)} and {list(q.shape)}; both are [..., V], '
-                     'laws over the same V tokens.')
-  for law, name in ((p, 'p'), (q, 'q')):
-    _check(law, law >= 0, name, 'must hold probabilities')
-    total = law.sum(-1)
+    raise SettingError(f'p and q have shapes {list(p.shape)} and {list(q.shape)}; both are [..., V], '
+                     'distributions over the same V tokens.')
+  for standardizer, name in ((p, 'p'), (q, 'q')):
+    _check(standardizer, standardizer >= 0, name, 'must hold probabilities')
+    total = standardizer.sum(-1)
     _check(total, np.abs(total - 1) < 1e-3, f'the sum of {name}', 'must be 1')
   return p, q
 
@@ -168,12 +170,12 @@ def _numbers(value, name):
   try:
     return np.asarray(value, np.float64)
   except (TypeError, ValueError):
-    raise ValueError(f'{name} is {value!r}; it must be a number or an array of numbers.') from None
+    raise SettingError(f'{name} is {value!r}; it must be a number or an array of numbers.') from None
 
 
 def _check(value, valid, name, rule):
   if not np.all(valid):
-    raise ValueError(f'{name} is {value[~valid].ravel()[0]:g}; it {rule}.')
+    raise SettingError(f'{name} is {value[~valid].ravel()[0]:g}; it {rule}.')
   return value
 
 

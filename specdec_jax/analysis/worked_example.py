@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from specdec_jax.sampling import draw
-from specdec_jax.speculative import verify
+from specdec_jax.rule import verify
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class Outcome:
   corrected: np.ndarray
 
   @property
-  def law(self) -> np.ndarray:
+  def standardizer(self) -> np.ndarray:
     """float [V], what comes out in all: p."""
     return self.accepted + self.corrected
 

@@ -1,6 +1,5 @@
 """The model directory: config.json, spiece.model or tokenizer.json, and Orbax weights."""
 
-import contextlib
 import dataclasses
 import json
 import os
@@ -11,8 +10,10 @@ import jax.numpy as jnp
 
 from specdec_jax import paths
 from specdec_jax.checkpoints import storage as storage_lib
-from specdec_jax.checkpoints.locations import absolute, is_remote
-from specdec_jax.checkpoints.parameters import CheckpointError, check_parameters
+from specdec_jax.files.directories import new_directory
+from specdec_jax.files.locations import absolute
+from specdec_jax.errors import CheckpointError
+from specdec_jax.models.parameters import check_parameters
 from specdec_jax.data.tokenizers_vocabulary import TokenizersVocabulary
 from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.model import Model
@@ -129,28 +130,3 @@ def read_vocabulary(path, config: T5Config | GPT2Config):
     return TokenizersVocabulary(path, config.eos_id) if config.decoder_only else Vocabulary(path)
   except ValueError as e:
     raise CheckpointError(str(e)) from e
-
-
-
-@contextlib.contextmanager
-def new_directory(path: str | os.PathLike, overwrite: bool = False):
-  """Yields a directory to fill, which takes the name `path` when all went well.
-
-  On gs:// there is no atomic rename: the directory is filled in place and
-  counts as complete once it has config.json, which is written last.
-  """
-  target = absolute(path)
-  if target.exists() and not overwrite:
-    raise CheckpointError(f"'{target}' exists already; name another directory or remove it.")
-  remote = is_remote(target)
-  partial = target if remote else target.with_name(f'.{target.name}.partial-{os.getpid()}')
-  partial.rmtree(missing_ok=True)
-  partial.mkdir(parents=True)
-  try:
-    yield partial
-  except BaseException:
-    partial.rmtree(missing_ok=True)
-    raise
-  if not remote:
-    target.rmtree(missing_ok=True)
-    partial.rename(target)

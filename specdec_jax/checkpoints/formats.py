@@ -8,8 +8,8 @@ from specdec_jax.checkpoints import huggingface
 from specdec_jax.checkpoints import huggingface_gpt2
 from specdec_jax.checkpoints import t5x
 from specdec_jax.checkpoints.huggingface_files import read_json
-from specdec_jax.checkpoints.locations import existing_directory
-from specdec_jax.checkpoints.parameters import CheckpointError
+from specdec_jax.files.locations import existing_directory
+from specdec_jax.errors import CheckpointError
 from specdec_jax.checkpoints.readers import Reader, unscanned
 
 

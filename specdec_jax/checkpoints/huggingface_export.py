@@ -3,6 +3,7 @@
 from flax import traverse_util
 import numpy as np
 
+from specdec_jax.errors import SettingError
 from specdec_jax.checkpoints import huggingface
 from specdec_jax.checkpoints import huggingface_gpt2
 from specdec_jax.model import Model
@@ -70,7 +71,7 @@ def t5_fields(model: Model) -> dict:
   *gate, activation = reversed([{'gelu': 'gelu_new'}.get(a, a) for a in cfg.mlp_activations])
   if gate not in ([], ['linear']) or cfg.relative_bias_per_layer:
     where = 'in every layer' if cfg.relative_bias_per_layer else 'a stack'
-    raise ValueError("transformers' T5 has one activation, gated or not, and one relative bias a stack; this "
+    raise SettingError("transformers' T5 has one activation, gated or not, and one relative bias a stack; this "
                      f'model has {cfg.mlp_activations} and one {where}.')
   tied = cfg.logits_via_embedding
   return {'vocab_size': model.num_tokens, 'd_model': cfg.emb_dim, 'd_kv': cfg.head_dim, 'd_ff': cfg.mlp_dim,

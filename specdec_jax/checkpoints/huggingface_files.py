@@ -4,8 +4,8 @@ import json
 
 from etils import epath
 
-from specdec_jax.checkpoints.locations import is_remote
-from specdec_jax.checkpoints.parameters import CheckpointError
+from specdec_jax.files.locations import is_remote
+from specdec_jax.errors import CheckpointError
 from specdec_jax.checkpoints.safetensors_files import SafetensorsFile
 
 

@@ -7,8 +7,9 @@ import os
 from specdec_jax.checkpoints import directory as directory_lib
 from specdec_jax.checkpoints import storage as storage_lib
 from specdec_jax.checkpoints.formats import open_checkpoint
-from specdec_jax.checkpoints.locations import absolute
-from specdec_jax.checkpoints.parameters import CheckpointError, check_parameters, is_matrix
+from specdec_jax.files.locations import absolute
+from specdec_jax.errors import CheckpointError, SettingError
+from specdec_jax.models.parameters import check_parameters, is_matrix
 from specdec_jax.checkpoints.readers import Reader
 from specdec_jax.checkpoints.sizes import config_from_leaves, fields_from_gin
 from specdec_jax.models.config import GPT2Config, T5Config
@@ -46,7 +47,7 @@ def import_checkpoint(path: str | os.PathLike, output: str | os.PathLike, checkp
     CheckpointError: see `formats.open_checkpoint`, `parameters.check_parameters`.
   """
   if storage not in (None, *storage_lib.STORAGES):
-    raise ValueError(f"storage is '{storage}'; use one of {', '.join(storage_lib.STORAGES)}.")
+    raise SettingError(f"storage is '{storage}'; use one of {', '.join(storage_lib.STORAGES)}.")
   reader = open_checkpoint(path, checkpoint_format)
   config = getattr(reader, 'config', None) or config_from_leaves(reader.leaves, reader.source)
   pieces = _find_vocabulary(path, vocabulary, config)

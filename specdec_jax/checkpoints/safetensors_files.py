@@ -5,7 +5,7 @@ import json
 from etils import epath
 import numpy as np
 
-from specdec_jax.checkpoints.parameters import CheckpointError
+from specdec_jax.errors import CheckpointError
 from specdec_jax.checkpoints.readers import Leaf
 from specdec_jax.checkpoints.storage import dtype_of
 

@@ -3,7 +3,7 @@
 import os
 import re
 
-from specdec_jax.checkpoints.parameters import CheckpointError
+from specdec_jax.errors import CheckpointError
 from specdec_jax.checkpoints.readers import Leaf
 from specdec_jax.checkpoints.storage import first_line
 from specdec_jax.models.config import GPT2Config, T5Config

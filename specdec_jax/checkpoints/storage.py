@@ -15,7 +15,8 @@ import math
 from etils import epath
 import numpy as np
 
-from specdec_jax.checkpoints.parameters import CheckpointError, is_matrix
+from specdec_jax.errors import CheckpointError, SettingError
+from specdec_jax.models.parameters import is_matrix
 
 STORAGES = ('float32', 'bfloat16', 'int8')
 PART_BYTES = 256 << 20
@@ -65,7 +66,7 @@ class Writer:
 
   def __init__(self, directory, storage: str, part_bytes: int = PART_BYTES):
     if storage not in STORAGES:
-      raise ValueError(f"storage is '{storage}'; use one of {', '.join(STORAGES)}.")
+      raise SettingError(f"storage is '{storage}'; use one of {', '.join(STORAGES)}.")
     self._directory = epath.Path(directory)
     self._directory.mkdir(parents=True)
     self._storage, self._part_bytes = storage, part_bytes

@@ -12,8 +12,8 @@ from flax import serialization
 from flax import traverse_util
 import numpy as np
 
-from specdec_jax.checkpoints.locations import existing_directory, kvstore
-from specdec_jax.checkpoints.parameters import CheckpointError
+from specdec_jax.files.locations import existing_directory, kvstore
+from specdec_jax.errors import CheckpointError
 from specdec_jax.checkpoints.readers import Leaf
 from specdec_jax.checkpoints.storage import first_line
 

@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 
-from specdec_jax.checkpoints.parameters import CheckpointError
+from specdec_jax.errors import CheckpointError
 from specdec_jax.checkpoints.readers import Leaf
 from specdec_jax.checkpoints.storage import dtype_of, first_line
 

@@ -9,6 +9,7 @@ import zlib
 
 from etils import epath
 
+from specdec_jax.errors import InputError
 from specdec_jax import paths
 
 Field = int | str
@@ -36,11 +37,11 @@ def texts_of(examples: Iterable, field: str, setting: str) -> list[str]:
     ValueError: another field, or an example without a reference.
   """
   if field not in ('reference', 'text'):
-    raise ValueError(f"{setting}.field is {field!r}; use 'reference' or 'text'.")
+    raise InputError(f"{setting}.field is {field!r}; use 'reference' or 'text'.")
   examples = list(examples)
   missing = [e.id for e in examples if getattr(e, field) is None]
   if missing:
-    raise ValueError(f'Example {missing[0]} has no reference; set read_examples.reference_field, or '
+    raise InputError(f'Example {missing[0]} has no reference; set read_examples.reference_field, or '
                      f"{setting}.field = 'text' to take the texts themselves.")
   return [getattr(e, field) for e in examples]
 
@@ -68,15 +69,15 @@ def read_examples(path: str | os.PathLike, text_field: Field | None = None,
   path = paths.resolve(path)
   kind = os.path.splitext(path.removesuffix('.gz'))[1]
   if kind not in _READERS:
-    raise ValueError(f"'{path}': the name must end in .txt, .tsv or .jsonl, with .gz or without.")
+    raise InputError(f"'{path}': the name must end in .txt, .tsv or .jsonl, with .gz or without.")
   if limit is not None and limit < 1:
-    raise ValueError(f'limit is {limit}; it must be at least 1, or None for all.')
+    raise InputError(f'limit is {limit}; it must be at least 1, or None for all.')
   if words is not None and words < 1:
-    raise ValueError(f'words is {words}; it must be at least 1, or None for all.')
+    raise InputError(f'words is {words}; it must be at least 1, or None for all.')
   examples, lines = [], {}
   for number, example in _READERS[kind](path, text_field, reference_field, id_field):
     if example.id in lines:
-      raise ValueError(f'{_at(path, number)}: id {example.id!r} is taken by line '
+      raise InputError(f'{_at(path, number)}: id {example.id!r} is taken by line '
                        f'{lines[example.id] + 1}.')
     lines[example.id] = number
     if words is not None:
@@ -95,7 +96,7 @@ def read_records(path: str | os.PathLike) -> Iterator[dict[str, str]]:
   path, fields = paths.resolve(path), None
   kind = os.path.splitext(path.removesuffix('.gz'))[1]
   if kind not in ('.tsv', '.jsonl'):
-    raise ValueError(f"'{path}': the name must end in .tsv or .jsonl, with .gz or without.")
+    raise InputError(f"'{path}': the name must end in .tsv or .jsonl, with .gz or without.")
   for number, line in _lines(path):
     if kind == '.tsv' and fields is None:
       fields = line.split('\t')
@@ -105,7 +106,7 @@ def read_records(path: str | os.PathLike) -> Iterator[dict[str, str]]:
     fields = fields or list(record)
     missing = [field for field in fields if not isinstance(record.get(field), str)]
     if missing:
-      raise ValueError(f'{_at(path, number)}: no text in field {missing[0]!r}.')
+      raise InputError(f'{_at(path, number)}: no text in field {missing[0]!r}.')
     yield {field: record[field] for field in fields}
 
 
@@ -120,18 +121,18 @@ def _lines(path: str) -> Iterator[tuple[int, str]]:
     try:
       data = gzip.decompress(data)
     except (OSError, EOFError, zlib.error) as e:
-      raise ValueError(f"'{path}' is truncated or not gzip ({e}).") from e
+      raise InputError(f"'{path}' is truncated or not gzip ({e}).") from e
   for number, line in enumerate(data.removeprefix(b'\xef\xbb\xbf').split(b'\n')):
     if line.strip():
       try:
         yield number, line.rstrip(b'\r').decode('utf-8')
       except UnicodeDecodeError as e:
-        raise ValueError(f'{_at(path, number)}: not UTF-8 (byte {e.start + 1}).') from e
+        raise InputError(f'{_at(path, number)}: not UTF-8 (byte {e.start + 1}).') from e
 
 
 def _read_text(path, text, reference, id_field):
   if any(field is not None for field in (text, reference, id_field)):
-    raise ValueError(f"'{path}' is plain text, a text a line, and has no fields to choose.")
+    raise InputError(f"'{path}' is plain text, a text a line, and has no fields to choose.")
   for number, line in _lines(path):
     yield number, Example(number, line.strip())
 
@@ -147,7 +148,7 @@ def _read_tsv(path, text, reference, id_field):
       continue
     for name, column in fields.items():
       if not 0 <= column < len(cells):
-        raise ValueError(f'{_at(path, number)}: no column {column} for {name}; '
+        raise InputError(f'{_at(path, number)}: no column {column} for {name}; '
                          f'it has {len(cells)}, counted from 0.')
     values = {name: cells[column].strip() for name, column in fields.items()}
     yield number, _example(path, number, values)
@@ -155,7 +156,7 @@ def _read_tsv(path, text, reference, id_field):
 
 def _header_column(path, header, field):
   if field not in header:
-    raise ValueError(f"'{path}': no column {field!r} in its header: {', '.join(header)}.")
+    raise InputError(f"'{path}': no column {field!r} in its header: {', '.join(header)}.")
   return header.index(field)
 
 
@@ -165,7 +166,7 @@ def _read_jsonl(path, text, reference, id_field):
     record = _json_object(path, number, line)
     for field in fields.values():
       if field is not None and field not in record:
-        raise ValueError(f'{_at(path, number)}: no field {field!r}; it has {", ".join(record)}.')
+        raise InputError(f'{_at(path, number)}: no field {field!r}; it has {", ".join(record)}.')
     values = {name: record[field] for name, field in fields.items() if field is not None}
     if id_field is None and 'id' in record:
       values['id'] = record['id']
@@ -176,9 +177,9 @@ def _json_object(path, number, line) -> dict:
   try:
     record = json.loads(line)
   except json.JSONDecodeError as e:
-    raise ValueError(f'{_at(path, number)}: not JSON ({e}).') from e
+    raise InputError(f'{_at(path, number)}: not JSON ({e}).') from e
   if not isinstance(record, dict):
-    raise ValueError(f'{_at(path, number)}: not a JSON object.')
+    raise InputError(f'{_at(path, number)}: not a JSON object.')
   return record
 
 
@@ -186,12 +187,12 @@ def _example(path, number, values):
   """Example of one line's values, checked."""
   for name in ('text', 'reference'):
     if not isinstance(values.get(name, ''), str):
-      raise ValueError(f'{_at(path, number)}: the {name} is {values[name]!r}, not text.')
+      raise InputError(f'{_at(path, number)}: the {name} is {values[name]!r}, not text.')
   if not values['text']:
-    raise ValueError(f'{_at(path, number)}: the text is empty.')
+    raise InputError(f'{_at(path, number)}: the text is empty.')
   example_id = values.get('id', number)
   if isinstance(example_id, bool) or not isinstance(example_id, int | str):
-    raise ValueError(f'{_at(path, number)}: the id is {example_id!r}; use a number or text.')
+    raise InputError(f'{_at(path, number)}: the id is {example_id!r}; use a number or text.')
   return Example(example_id, values['text'], values.get('reference'))
 
 

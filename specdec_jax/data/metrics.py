@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from specdec_jax.errors import InputError
+
 
 def bleu(texts: Sequence[str], references: Sequence[str]) -> float:
   """sacrebleu's corpus BLEU with international tokenization, as T5 evaluates WMT."""
@@ -33,9 +35,9 @@ def check(names: Sequence[str], examples) -> None:
   """ValueError for a metric that is none, or examples without a reference."""
   unknown = [name for name in names if name not in METRICS]
   if unknown:
-    raise ValueError(f"No metric {', '.join(map(repr, unknown))}; there are {', '.join(METRICS)}.")
+    raise InputError(f"No metric {', '.join(map(repr, unknown))}; there are {', '.join(METRICS)}.")
   missing = [e.id for e in examples if e.reference is None]
   if names and missing:
-    raise ValueError(f"{', '.join(names)} needs references, but {len(missing)} of {len(examples)} "
+    raise InputError(f"{', '.join(names)} needs references, but {len(missing)} of {len(examples)} "
                      f'examples have none, first {missing[0]}; name their field with '
                      'read_examples.reference_field, or set metrics = ().')

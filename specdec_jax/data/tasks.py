@@ -7,6 +7,7 @@ import itertools
 import os
 import re
 
+from specdec_jax.errors import InputError
 from specdec_jax import paths
 from specdec_jax.data.examples import Example
 from specdec_jax.data.examples import read_records
@@ -54,7 +55,7 @@ def iterate_task(name, split='test', module=None, limit=None, vocabulary=None, f
       raise ImportError(f"Module '{module}', to register the seqio task '{name}', "
                         f'cannot be imported: {e}.') from e
   if name not in {*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()}:
-    raise ValueError(f"No seqio task or mixture '{name}' is registered; name the module that "
+    raise InputError(f"No seqio task or mixture '{name}' is registered; name the module that "
                      'registers it with module.')
   if data_dir is not None:
     seqio.set_tfds_data_dir_override(data_dir)
@@ -62,13 +63,13 @@ def iterate_task(name, split='test', module=None, limit=None, vocabulary=None, f
   if vocabulary or files:
     task = _changed(seqio, task, vocabulary, files)
   if split not in task.splits:
-    raise ValueError(f"seqio task '{name}' has no split '{split}'; it has "
+    raise InputError(f"seqio task '{name}' has no split '{split}'; it has "
                      f"{', '.join(sorted(task.splits))}.")
   try:
     dataset = task.get_dataset(None, split, shuffle=False, seed=0)
   except KeyError as e:
     field = re.findall(r"'(\w+)'", str(e))[-1]  # TensorFlow puts its own words around a KeyError
-    raise ValueError(f"seqio task '{name}' needs a field '{field}' that its data does not have.") from e
+    raise InputError(f"seqio task '{name}' needs a field '{field}' that its data does not have.") from e
   records = itertools.islice(dataset.as_numpy_iterator(), limit)
   for place, record in enumerate(records):
     yield _example(task, place, record)
@@ -77,7 +78,7 @@ def iterate_task(name, split='test', module=None, limit=None, vocabulary=None, f
 def _changed(seqio, task, vocabulary, files):
   """The task with another vocabulary or other data."""
   if not isinstance(task, seqio.Task):
-    raise ValueError(f"'{task.name}' is a seqio mixture; vocabulary and files are for tasks.")
+    raise InputError(f"'{task.name}' is a seqio mixture; vocabulary and files are for tasks.")
   changes = {}
   if vocabulary:
     pieces = seqio.SentencePieceVocabulary(paths.resolve(vocabulary))
@@ -116,7 +117,7 @@ def _import_seqio():
 def _example(task, place, record):
   text, reference = (_text(task, record, feature) for feature in ('inputs', 'targets'))
   if text is None:
-    raise ValueError(f"seqio task '{task.name}' has no 'inputs'; it has "
+    raise InputError(f"seqio task '{task.name}' has no 'inputs'; it has "
                      f"{', '.join(sorted(record))}.")
   example_id = record.get('id', place)
   if isinstance(example_id, bytes):

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from specdec_jax.errors import InputError
+
 _PAD = {'wordpiece': '[PAD]', 'bpe': '<pad>'}  # id 0, in no text
 _EOS = {'wordpiece': '[SEP]', 'bpe': '<|endoftext|>'}  # id 1, also what every text begins behind
 
@@ -16,14 +18,14 @@ def fit_tokenizer(texts: Iterable[str], size: int = 8192, kind: str = 'wordpiece
     lowercase: fold case and accents first, as uncased BERT; only with 'wordpiece'.
   """
   if kind not in _EOS:
-    raise ValueError(f"kind is '{kind}'; use 'wordpiece' or 'bpe'.")
+    raise InputError(f"kind is '{kind}'; use 'wordpiece' or 'bpe'.")
   if lowercase and kind == 'bpe':
-    raise ValueError("lowercase would be ignored: kind = 'bpe' keeps every byte; leave it out.")
+    raise InputError("lowercase would be ignored: kind = 'bpe' keeps every byte; leave it out.")
   from tokenizers import processors
   made, trainer = (_wordpiece(size, lowercase) if kind == 'wordpiece' else _bpe(size))
   made.train_from_iterator(texts, trainer)
   if made.get_vocab_size() > size:
-    raise ValueError(f'size is {size}; the characters and special pieces alone are {made.get_vocab_size()}.')
+    raise InputError(f'size is {size}; the characters and special pieces alone are {made.get_vocab_size()}.')
   eos = _EOS[kind]
   made.post_processor = processors.TemplateProcessing(
       single=f'{eos} $A', special_tokens=[(eos, made.token_to_id(eos))])

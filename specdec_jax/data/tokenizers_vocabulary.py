@@ -6,6 +6,7 @@ import os
 from etils import epath
 import numpy as np
 
+from specdec_jax.errors import InputError
 from specdec_jax import paths
 from specdec_jax.data.vocabulary import pad_rows
 
@@ -31,7 +32,7 @@ class TokenizersVocabulary:
     known = [self._tokenizer.token_to_id(t) for t in _EOS]
     found = next((i for i in known if i is not None), None)
     if eos_id is None and found is None:
-      raise ValueError(f"'{path}' has none of {', '.join(_EOS)} for the end of a text; give eos_id.")
+      raise InputError(f"'{path}' has none of {', '.join(_EOS)} for the end of a text; give eos_id.")
     self.eos_id = found if eos_id is None else eos_id
     self.start = _start(self._tokenizer)
 
@@ -96,7 +97,7 @@ def _read(file: epath.Path):
   except OSError:
     raise
   except Exception as e:  # the library raises bare Exception
-    raise ValueError(f"'{file}' is not a file of the tokenizers library ({e}).") from e
+    raise InputError(f"'{file}' is not a file of the tokenizers library ({e}).") from e
 
 
 def _byte_level_bpe(vocab: str, merges: str):

@@ -7,6 +7,7 @@ from etils import epath
 import numpy as np
 import sentencepiece
 
+from specdec_jax.errors import InputError
 from specdec_jax import paths
 
 
@@ -27,7 +28,7 @@ class Vocabulary:
     try:
       self._processor = sentencepiece.SentencePieceProcessor(model_proto=self.model_bytes)
     except Exception as e:  # the library raises RuntimeError or its own types
-      raise ValueError(f"'{path}' is not a SentencePiece model.") from e
+      raise InputError(f"'{path}' is not a SentencePiece model.") from e
 
   @property
   def size(self) -> int:

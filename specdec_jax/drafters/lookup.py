@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from specdec_jax.drafters.drawing import write_token
+from specdec_jax.errors import SettingError
+from specdec_jax.drafters.sampling_steps import write_token
 
 SOURCES = ('input', 'output', 'both')
 
@@ -23,7 +24,7 @@ class LookupDrafter(struct.PyTreeNode):
   input word by word, and the first guess of every text. Each draft token is looked up
   anew, the drafts before it included, so a match may run on into what it has copied.
 
-  Its law is one-hot. Copying from the input and verifying at temperature 0 is Shallow
+  Its distribution is one-hot. Copying from the input and verifying at temperature 0 is Shallow
   Aggressive Decoding (Sun et al., 2021), which the paper contains as a special case
   [§3.6]. Padding and the decoder's start token are neither matched nor
   copied. The state is the request's own input, nothing else, so nothing survives it.
@@ -39,9 +40,9 @@ class LookupDrafter(struct.PyTreeNode):
 
   def __post_init__(self):
     if self.source not in SOURCES:
-      raise ValueError(f"LookupDrafter.source is {self.source!r}; use 'input', 'output' or 'both'.")
+      raise SettingError(f"LookupDrafter.source is {self.source!r}; use 'input', 'output' or 'both'.")
     if self.max_match < 1 or self.max_match != int(self.max_match):
-      raise ValueError(f'LookupDrafter.max_match is {self.max_match}; '
+      raise SettingError(f'LookupDrafter.max_match is {self.max_match}; '
                        'it must be a whole number of at least 1.')
 
   @property
@@ -56,7 +57,7 @@ class LookupDrafter(struct.PyTreeNode):
     del cache_length
     return jnp.asarray(tokens, jnp.int32)
 
-  def propose(self, state, history, position, first, keys, gamma: int, law):
+  def propose(self, state, history, position, first, keys, gamma: int, standardizer):
     """See `Drafter.propose`."""
     del first, keys
 
@@ -66,14 +67,14 @@ class LookupDrafter(struct.PyTreeNode):
 
     _, tokens = lax.scan(one, history, jnp.arange(gamma))
     draft = tokens.T
-    return draft, jax.nn.one_hot(draft, law.num_rows, dtype=jnp.float32), state
+    return draft, jax.nn.one_hot(draft, standardizer.num_rows, dtype=jnp.float32), state
 
-  def laws(self, tokens, history, first, law):
-    """See `Drafter.laws`."""
+  def distributions(self, tokens, history, first, standardizer):
+    """See `Drafter.distributions`."""
     del first
     lengths = jnp.arange(1, history.shape[1])
     guess = jax.vmap(jax.vmap(self._guess, (None, None, 0)), (0, 0, None))
-    return jax.nn.one_hot(guess(tokens, history, lengths), law.num_rows, dtype=jnp.float32)
+    return jax.nn.one_hot(guess(tokens, history, lengths), standardizer.num_rows, dtype=jnp.float32)
 
   def _guess(self, given_S, history_N, length):
     """The token after history[:length] of one row whose input is `given`: int32 scalar."""

@@ -5,7 +5,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from specdec_jax.drafters.drawing import draw_next, laws_along
+from specdec_jax.errors import SettingError
+from specdec_jax.drafters.sampling_steps import sample_next, distributions_along
 from specdec_jax.model import Model
 
 
@@ -23,17 +24,17 @@ class ModelDrafter(struct.PyTreeNode):
     """ValueError unless draft and target speak the same tokens (padding rows aside)."""
     ours, theirs = self.draft, target
     if ours.config.decoder_only != theirs.config.decoder_only:
-      raise ValueError('One of draft and target is decoder-only and the other has an encoder; '
+      raise SettingError('One of draft and target is decoder-only and the other has an encoder; '
                        'they must be of one kind.')
     if None not in (ours.vocabulary, theirs.vocabulary):
       if ours.vocabulary != theirs.vocabulary:
-        raise ValueError(
+        raise SettingError(
             'The draft and the target have different tokenizers '
             f'({ours.vocabulary.size} and {theirs.vocabulary.size} pieces, '
             f'{ours.vocabulary.digest[:8]} and {theirs.vocabulary.digest[:8]}); '
             'speculative decoding needs one tokenizer for both.')
     elif abs(ours.config.vocab_size - theirs.config.vocab_size) >= 128:
-      raise ValueError(
+      raise SettingError(
           f'The draft has {ours.config.vocab_size} logits, the target {theirs.config.vocab_size}: '
           'more than padding rows apart, so they cannot share a tokenizer. '
           'Import both with --vocabulary=FILE if they do.')
@@ -41,7 +42,7 @@ class ModelDrafter(struct.PyTreeNode):
   def prefill(self, tokens, cache_length: int):
     return self.draft.prefill(tokens, cache_length)
 
-  def propose(self, cache, history, position, first, keys, gamma: int, law):
+  def propose(self, cache, history, position, first, keys, gamma: int, standardizer):
     """Draws gamma tokens a row, one at a time [alg. 1].
 
     Args:
@@ -50,14 +51,14 @@ class ModelDrafter(struct.PyTreeNode):
       position, first: int32 [B].
       keys: typed keys [B].
       gamma: how many.
-      law: `laws.Law`.
+      distribution: `Standardizer`.
 
     Returns:
-      draft tokens int32 [B, gamma], the laws they were drawn from float32
+      draft tokens int32 [B, gamma], the distributions they were drawn from float32
       [B, gamma, V], and the cache.
     """
     def choose(logits_BxV, history, i):
-      return draw_next(law, logits_BxV, history, position, first, keys, i)
+      return sample_next(standardizer, logits_BxV, history, position, first, keys, i)
 
     # After a fully accepted block the cache lacks the last draft token, so the
     # first step feeds the last two tokens; where there is only one, the second
@@ -78,12 +79,12 @@ class ModelDrafter(struct.PyTreeNode):
     tokens = jnp.concatenate([token0[None], tokens]).T
     return tokens, jnp.concatenate([q0[None], qs]).transpose(1, 0, 2), cache
 
-  def laws(self, tokens, history, first, law):
-    """See `Drafter.laws`."""
-    return laws_along(law, self.logits(tokens, history), history, first)
+  def distributions(self, tokens, history, first, standardizer):
+    """See `Drafter.distributions`."""
+    return distributions_along(standardizer, self.logits(tokens, history), history, first)
 
   def logits(self, tokens, history):
-    """Teacher-forced raw logits float32 [B, N - 1, V] of history[:, 1:]; as in `laws`."""
+    """Teacher-forced raw logits float32 [B, N - 1, V] of history[:, 1:]; as in `distributions`."""
     cache = self.draft.prefill(tokens, history.shape[1])
     logits, _ = self.draft.step(cache, history[:, :-1], jnp.zeros(history.shape[0], jnp.int32))
     return logits

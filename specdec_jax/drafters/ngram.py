@@ -11,12 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from specdec_jax.errors import SettingError
 from specdec_jax import paths
-from specdec_jax.checkpoints.directory import new_directory
-from specdec_jax.checkpoints.locations import absolute
+from specdec_jax.files.directories import new_directory
+from specdec_jax.files.locations import absolute
 from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.drafters import ngram_counts
-from specdec_jax.drafters.drawing import draw_block, laws_along
+from specdec_jax.drafters.sampling_steps import sample_block, distributions_along
 
 _NAMES = {1: 'unigram', 2: 'bigram'}
 _DESCRIPTION, _COUNTS = 'ngram.json', 'counts.npz'
@@ -29,8 +30,8 @@ class NGramDrafter(struct.PyTreeNode):
   """Drafts from counts of training text; V tokens, the K most frequent successors of each.
 
   After token c the table gives x, one of c's K successors, (n(c, x) - 1/2) / n(c); what is
-  left of 1 goes to the other tokens in proportion to the unigram law, (n(x) + 1/2) /
-  (n + V/2). A context that was never seen leaves all to the unigram law, as order 1
+  left of 1 goes to the other tokens in proportion to the unigram distribution, (n(x) + 1/2) /
+  (n + V/2). A context that was never seen leaves all to the unigram distribution, as order 1
   always does. The logarithms of that are its logits: temperature, top-k, top-p, the
   vocabulary mask and logits processors apply as to a model's.
 
@@ -73,13 +74,13 @@ class NGramDrafter(struct.PyTreeNode):
       ValueError: no text, an id outside the vocabulary, or a setting out of range.
     """
     if order not in _NAMES:
-      raise ValueError(f'order is {order}; it must be 1 (unigram) or 2 (bigram).')
+      raise SettingError(f'order is {order}; it must be 1 (unigram) or 2 (bigram).')
     if successors < 1 or successors != int(successors):
-      raise ValueError(f'successors is {successors}; it must be a whole number of at least 1.')
+      raise SettingError(f'successors is {successors}; it must be a whole number of at least 1.')
     if vocabulary is not None:
       num_tokens, eos_id = vocabulary.size, vocabulary.eos_id
     elif num_tokens is None:
-      raise ValueError('fit needs the vocabulary, or num_tokens where there is none.')
+      raise SettingError('fit needs the vocabulary, or num_tokens where there is none.')
     counted = ngram_counts.count(texts, num_tokens, order, successors, eos_id, start_id)
     return cls(*map(jnp.asarray, counted), order=order, start_id=start_id,
                digest='' if vocabulary is None else vocabulary.digest)
@@ -100,7 +101,7 @@ class NGramDrafter(struct.PyTreeNode):
     """Reads what `save` wrote, or a shipped table such as 'embedded:ende/bigram'."""
     directory = absolute(paths.resolve(path))
     if not (directory / _DESCRIPTION).exists():
-      raise ValueError(f"No n-gram table at '{directory}' (it has no {_DESCRIPTION}); fit one with "
+      raise SettingError(f"No n-gram table at '{directory}' (it has no {_DESCRIPTION}); fit one with "
                        'gin/runs/fit_ngram.gin or NGramDrafter.fit.')
     try:
       fields = json.loads((directory / _DESCRIPTION).read_text())
@@ -109,9 +110,9 @@ class NGramDrafter(struct.PyTreeNode):
       table = cls(*counted, order=fields['order'], start_id=fields['start_id'],
                   digest=fields['vocabulary'])
       if table.successors.shape != (fields['num_tokens'], fields['successors']):
-        raise ValueError(f'its counts are {list(table.successors.shape)}')
+        raise SettingError(f'its counts are {list(table.successors.shape)}')
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as e:
-      raise ValueError(f"The n-gram table at '{directory}' is damaged ({e}); copy or fit it "
+      raise SettingError(f"The n-gram table at '{directory}' is damaged ({e}); copy or fit it "
                        'again.') from e
     return table
 
@@ -130,30 +131,30 @@ class NGramDrafter(struct.PyTreeNode):
     theirs, ours = target.vocabulary, len(self.unigram)
     if self.digest and theirs is not None:
       if self.digest != theirs.digest:
-        raise ValueError(
+        raise SettingError(
             f'The {self.name} was counted with another tokenizer than the target\'s '
             f'({self.digest[:8]}; the target has {theirs.size} pieces, {theirs.digest[:8]}); fit one '
             "with the target's.")
     elif abs(ours - target.config.vocab_size) >= 128:
-      raise ValueError(f'The {self.name} has {ours} tokens, the target {target.config.vocab_size} '
+      raise SettingError(f'The {self.name} has {ours} tokens, the target {target.config.vocab_size} '
                        'logits: more than padding rows apart; fit one with the target\'s vocabulary.')
 
   def prefill(self, tokens, cache_length: int):
     del tokens, cache_length
     return ()
 
-  def propose(self, state, history, position, first, keys, gamma: int, law):
+  def propose(self, state, history, position, first, keys, gamma: int, standardizer):
     """See `Drafter.propose`."""
     def logits_at(i, history):
       return self.logits(jnp.take_along_axis(history, position[:, None] + i, axis=1)[:, 0])
 
-    draft, q = draw_block(logits_at, history, position, first, keys, gamma, law)
+    draft, q = sample_block(logits_at, history, position, first, keys, gamma, standardizer)
     return draft, q, state
 
-  def laws(self, tokens, history, first, law):
-    """See `Drafter.laws`."""
+  def distributions(self, tokens, history, first, standardizer):
+    """See `Drafter.distributions`."""
     del tokens
-    return laws_along(law, self.logits(history[:, :-1]), history, first)
+    return distributions_along(standardizer, self.logits(history[:, :-1]), history, first)
 
   def logits(self, last):
     """Log-probabilities of the token after each of `last`: int32 [...] -> float32 [..., V]."""
@@ -174,12 +175,12 @@ class NGramDrafter(struct.PyTreeNode):
 
 
 def load_ngram(path: str, order: int | None = None) -> NGramDrafter:
-  """`NGramDrafter.load` for gin; order 1 takes the unigram law out of a bigram table too."""
+  """`NGramDrafter.load` for gin; order 1 takes the unigram distribution out of a bigram table too."""
   table = NGramDrafter.load(path)
   if order is None or order == table.order:
     return table
   if order != 1:
-    raise ValueError(f"'{path}' is a {table.name}, not one of order {order}; fit one, or draft with "
+    raise SettingError(f"'{path}' is a {table.name}, not one of order {order}; fit one, or draft with "
                      'gin/drafters/unigram.gin.')
   none = table.successors[:, :0]
   return table.replace(order=1, successors=none, counts=none)

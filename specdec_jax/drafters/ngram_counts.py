@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from specdec_jax.errors import SettingError
+
 _TOKENS_AT_ONCE = 1_000_000
 _MOST = 2 ** 31 - 1  # counts are kept as int32
 
@@ -26,12 +28,12 @@ def count(texts: Iterable[Sequence[int]], num_tokens: int, order: int, successor
       codes, place = np.unique(np.concatenate([codes, new]), return_inverse=True)
       times = np.bincount(place, np.concatenate([times, new_times])).astype(np.int64)
   if not unigram.any():
-    raise ValueError('There are no texts to count.')
+    raise SettingError('There are no texts to count.')
   before, after = np.divmod(codes, num_tokens)
   contexts = np.bincount(before, times, minlength=num_tokens).astype(np.int64)
   ids, counts = _most_frequent(before, after, times, num_tokens, successors)
   if unigram.max() > _MOST:
-    raise ValueError(f'A token occurs more than {_MOST} times; fit on fewer texts.')
+    raise SettingError(f'A token occurs more than {_MOST} times; fit on fewer texts.')
   return tuple(x.astype(np.int32) for x in (unigram, contexts, ids, counts))
 
 
@@ -42,7 +44,7 @@ def _chunks(texts, num_tokens, eos_id, start_id):
     ids = [int(t) for t in text]
     ids = ids[:ids.index(eos_id) + 1] if eos_id in ids else ids
     if ids and not 0 <= min(ids) <= max(ids) < num_tokens:
-      raise ValueError(f'Text {number} has ids {min(ids)} to {max(ids)}, the table {num_tokens} '
+      raise SettingError(f'Text {number} has ids {min(ids)} to {max(ids)}, the table {num_tokens} '
                        'tokens; was the text encoded with another vocabulary?')
     before += [start_id, *ids[:-1]] if ids else []
     after += ids

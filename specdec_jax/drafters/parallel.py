@@ -7,7 +7,8 @@ from flax import struct
 import jax
 import jax.numpy as jnp
 
-from specdec_jax.drafters.drawing import draw_block, laws_along
+from specdec_jax.errors import SettingError
+from specdec_jax.drafters.sampling_steps import sample_block, distributions_along
 
 
 class ParallelDrafter(struct.PyTreeNode):
@@ -16,7 +17,7 @@ class ParallelDrafter(struct.PyTreeNode):
   `heads(params, state, history, position, gamma) -> logits [B, gamma, V']` is called once
   a block. Head i speaks of token i of the block without seeing the tokens before it in
   the block: history int32 [B, N] holds the text up to `position` int32 [B] and nothing
-  that means anything behind it. Each token is drawn from its head's standardised law; logits
+  that means anything behind it. Each token is drawn from its head's standardised distribution; logits
   processors see the drafts before it.
 
   Attributes:
@@ -45,17 +46,17 @@ class ParallelDrafter(struct.PyTreeNode):
     tokens = jnp.asarray(tokens)
     return tokens if self.encode is None else self.encode(self.params, tokens, cache_length)
 
-  def propose(self, state, history, position, first, keys, gamma: int, law):
+  def propose(self, state, history, position, first, keys, gamma: int, standardizer):
     """See `Drafter.propose`."""
     logits = self.heads(self.params, state, history, position, gamma)
     if logits.shape[:2] != (len(position), gamma):
-      raise ValueError(f'{self.name}: heads returned logits {list(logits.shape)}; they must be '
+      raise SettingError(f'{self.name}: heads returned logits {list(logits.shape)}; they must be '
                        f'[{len(position)}, {gamma}, V], a row of V for each of gamma tokens.')
-    draft, q = draw_block(lambda i, unused: logits[:, i], history, position, first, keys, gamma, law)
+    draft, q = sample_block(lambda i, unused: logits[:, i], history, position, first, keys, gamma, standardizer)
     return draft, q, state
 
-  def laws(self, tokens, history, first, law, offset: int = 0):
-    """See `Drafter.laws`: the laws of head `offset`, which sees the text up to so many tokens before.
+  def distributions(self, tokens, history, first, standardizer, offset: int = 0):
+    """See `Drafter.distributions`: the distributions of head `offset`, which sees the text up to so many tokens before.
 
     Heads further on see less and agree less, so tokens per call fall short of eq. 1 with
     the alpha of head 0. The first tokens of a text have heads up to their own place.
@@ -69,4 +70,4 @@ class ParallelDrafter(struct.PyTreeNode):
       return self.heads(self.params, state, history, position, offset + 1)[:, head]
 
     logits = jax.vmap(one, out_axes=1)(place, head)
-    return laws_along(law, logits, history, first)
+    return distributions_along(standardizer, logits, history, first)

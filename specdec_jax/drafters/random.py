@@ -23,23 +23,23 @@ class RandomDrafter(struct.PyTreeNode):
     del tokens, cache_length
     return ()
 
-  def propose(self, state, history, position, first, keys, gamma: int, law):
+  def propose(self, state, history, position, first, keys, gamma: int, standardizer):
     """See `Drafter.propose`."""
     del history, position, first
-    count = _num_tokens(law)
+    count = _num_tokens(standardizer)
     draft = jax.vmap(lambda key: jax.random.randint(key, (gamma,), 0, count, jnp.int32))(keys)
-    return draft, _uniform(law, draft.shape), state
+    return draft, _uniform(standardizer, draft.shape), state
 
-  def laws(self, tokens, history, first, law):
-    """See `Drafter.laws`."""
+  def distributions(self, tokens, history, first, standardizer):
+    """See `Drafter.distributions`."""
     del tokens, first
-    return _uniform(law, history[:, 1:].shape)
+    return _uniform(standardizer, history[:, 1:].shape)
 
 
-def _num_tokens(law) -> int:
-  return min(law.num_tokens, law.num_rows)
+def _num_tokens(standardizer) -> int:
+  return min(standardizer.num_tokens, standardizer.num_rows)
 
 
-def _uniform(law, shape):
-  row = jnp.where(jnp.arange(law.num_rows) < _num_tokens(law), 1 / _num_tokens(law), 0.0)
-  return jnp.broadcast_to(row.astype(jnp.float32), (*shape, law.num_rows))
+def _uniform(standardizer, shape):
+  row = jnp.where(jnp.arange(standardizer.num_rows) < _num_tokens(standardizer), 1 / _num_tokens(standardizer), 0.0)
+  return jnp.broadcast_to(row.astype(jnp.float32), (*shape, standardizer.num_rows))

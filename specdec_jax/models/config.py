@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from specdec_jax.errors import SettingError
+
 VARIANTS = ('t5_1_1', 't5_1_0', 'mt5', 'umt5')
 
 
@@ -93,9 +95,9 @@ class GPT2Config:
     object.__setattr__(self, 'mlp_dim', self.mlp_dim or 4 * self.emb_dim)
     _check(self, 'vocab_size', 'emb_dim', 'num_heads', 'num_layers', 'mlp_dim', 'max_positions')
     if self.emb_dim % self.num_heads:
-      raise ValueError(f'GPT2Config.emb_dim is {self.emb_dim}, which {self.num_heads} heads do not divide.')
+      raise SettingError(f'GPT2Config.emb_dim is {self.emb_dim}, which {self.num_heads} heads do not divide.')
     if self.activation not in ('gelu', 'gelu_exact', 'relu', 'silu'):
-      raise ValueError(f"GPT2Config.activation is '{self.activation}'; use 'gelu', 'gelu_exact', "
+      raise SettingError(f"GPT2Config.activation is '{self.activation}'; use 'gelu', 'gelu_exact', "
                        "'relu' or 'silu'.")
 
   @property
@@ -118,11 +120,11 @@ class GPT2Config:
 def _check(config, *sizes: str) -> None:
   name = type(config).__name__
   if config.dtype not in ('float32', 'bfloat16'):
-    raise ValueError(f"{name}.dtype is '{config.dtype}'; use 'float32' or 'bfloat16' "
+    raise SettingError(f"{name}.dtype is '{config.dtype}'; use 'float32' or 'bfloat16' "
                      '(float16 overflows in the feed-forward layers of T5 v1.1).')
   for size in sizes:
     if getattr(config, size) < 1:
-      raise ValueError(f'{name}.{size} is {getattr(config, size)}; it must be at least 1.')
+      raise SettingError(f'{name}.{size} is {getattr(config, size)}; it must be at least 1.')
   if not 0 <= config.num_pieces <= config.vocab_size:
-    raise ValueError(f'The vocabulary has {config.num_pieces} pieces but the model only '
+    raise SettingError(f'The vocabulary has {config.num_pieces} pieces but the model only '
                      f'{config.vocab_size} rows; this is not the vocabulary of this model.')

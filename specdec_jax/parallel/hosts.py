@@ -11,12 +11,10 @@ import os
 
 import jax
 
+from specdec_jax.errors import HostFailed, SettingError
+
 _CHUNK = 1 << 20  # characters of one message
 _FAILED = 'specdec_jax/failed/'
-
-
-class HostFailed(ConnectionError):
-  """Another process of the job failed; the message has its reason."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,10 +36,10 @@ class Hosts:
   def __post_init__(self):
     given = [self.coordinator_address, self.num_processes, self.process_id]
     if None in given and given != [None] * 3:
-      raise ValueError('Hosts needs coordinator_address, num_processes and process_id together, or none '
+      raise SettingError('Hosts needs coordinator_address, num_processes and process_id together, or none '
                        'of them where jax finds them itself (Cloud TPU, Slurm, Open MPI).')
     if None not in given and not 0 <= self.process_id < self.num_processes:
-      raise ValueError(f'Hosts.process_id is {self.process_id}; of {self.num_processes} processes it must '
+      raise SettingError(f'Hosts.process_id is {self.process_id}; of {self.num_processes} processes it must '
                        f'be 0 to {self.num_processes - 1}.')
 
   def join(self) -> None:
@@ -50,7 +48,7 @@ class Hosts:
       jax.distributed.initialize(self.coordinator_address, self.num_processes, self.process_id,
                                  initialization_timeout=self.timeout)
     except ValueError as e:
-      raise ValueError(f'The other processes were not found ({e}); set Hosts.coordinator_address, '
+      raise SettingError(f'The other processes were not found ({e}); set Hosts.coordinator_address, '
                        'Hosts.num_processes and Hosts.process_id.') from None
 
 

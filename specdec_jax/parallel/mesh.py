@@ -7,7 +7,8 @@ import jax
 from jax.sharding import NamedSharding, PartitionSpec as P, SingleDeviceSharding
 import numpy as np
 
-from specdec_jax.checkpoints.parameters import parameter_shapes
+from specdec_jax.errors import SettingError
+from specdec_jax.models.parameters import parameter_shapes
 from specdec_jax.parallel import partition
 
 
@@ -27,13 +28,13 @@ class Mesh:
     for name in ('data', 'model'):
       size = getattr(self, name)
       if size < 1 or size != int(size):
-        raise ValueError(f'Mesh.{name} is {size}; it must be a whole number of at least 1.')
+        raise SettingError(f'Mesh.{name} is {size}; it must be a whole number of at least 1.')
 
   def devices(self) -> jax.sharding.Mesh:
     """The jax mesh; ValueError where there are too few devices."""
     found, needed = jax.local_devices(), self.data * self.model
     if needed > len(found):
-      raise ValueError(f'Mesh(data={self.data}, model={self.model}) needs {needed} devices, and there '
+      raise SettingError(f'Mesh(data={self.data}, model={self.model}) needs {needed} devices, and there '
                        f'{"is" if len(found) == 1 else "are"} {len(found)} ({found[0].platform}); '
                        f'data x model may be at most {len(found)}.')
     return partition.make_mesh(found[:needed], self.data)
@@ -100,7 +101,7 @@ def _check_divides(config, parts: int) -> None:
   if parts not in works:
     named = ', '.join(f'{name} = {size}' for name, size in partition.divided_sizes(config).items())
     works = ', '.join(map(str, works))
-    raise ValueError(f'Mesh.model = {parts} does not divide this model ({named}); {works} would, or '
+    raise SettingError(f'Mesh.model = {parts} does not divide this model ({named}); {works} would, or '
                      'keep it whole on every device with load_model.replicated = True.')
 
 
@@ -123,11 +124,11 @@ def place_rows(models, *rows):
     return rows
   if len(meshes) > 1:
     shapes = ' and '.join(sorted(str(dict(m.shape)) for m in meshes))
-    raise ValueError(f'Target and draft lie on different meshes ({shapes}); load both with one mesh.')
+    raise SettingError(f'Target and draft lie on different meshes ({shapes}); load both with one mesh.')
   mesh = meshes.pop()
   batch, data = len(rows[0]), mesh.shape['data']
   if batch % data:
-    raise ValueError(f'A batch of {batch} rows does not divide into Mesh.data = {data} parts; '
+    raise SettingError(f'A batch of {batch} rows does not divide into Mesh.data = {data} parts; '
                      f'make it a multiple of {data}.')
   sharding = NamedSharding(mesh, P('data'))
   return tuple(None if x is None else jax.device_put(x, sharding) for x in rows)

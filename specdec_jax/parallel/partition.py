@@ -8,6 +8,8 @@ import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 import numpy as np
 
+from specdec_jax.errors import SettingError
+
 # T5X's axes 'heads', 'mlp' and 'vocab' go to 'model'; 'embed' is whole on every device.
 RULES = (
     (r'.*/(query|key|value)/kernel', P(None, 'model')),  # embed x heads
@@ -28,7 +30,7 @@ def make_mesh(devices, data: int = 1) -> Mesh:
   """All devices, `data` of them along the batch and the rest along the model."""
   devices = np.asarray(devices)
   if devices.size % data:
-    raise ValueError(f'{devices.size} devices cannot be split into data = {data} equal parts.')
+    raise SettingError(f'{devices.size} devices cannot be split into data = {data} equal parts.')
   return Mesh(devices.reshape(data, -1), ('data', 'model'))
 
 
@@ -50,7 +52,7 @@ def spec(path: str, shape: tuple[int, ...], num_heads: int, mesh: Mesh) -> P:
   """The partition of one parameter; whole where heads or the axis do not divide evenly."""
   rule = next((s for pattern, s in RULES if re.fullmatch(pattern, path)), None)
   if rule is None:
-    raise ValueError(f"No partition rule for the parameter '{path}'.")
+    raise SettingError(f"No partition rule for the parameter '{path}'.")
   size = mesh.shape['model']
   divided = [shape[i] for i, axis in enumerate(rule) if axis == 'model']
   if re.fullmatch(_OF_HEADS, path):

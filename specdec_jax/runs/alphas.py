@@ -12,12 +12,12 @@ import numpy as np
 
 from specdec_jax.analysis import alpha as alpha_lib
 from specdec_jax.model import Model
-from specdec_jax.runs import batching
-from specdec_jax.runs import experiment
-from specdec_jax.runs import output
-from specdec_jax.runs import report
-from specdec_jax.runs.methods import Method
-from specdec_jax.runs.progress import Progress
+from specdec_jax.jobs import batching
+from specdec_jax.measure import experiment
+from specdec_jax.jobs import output
+from specdec_jax.reports import comparison as report
+from specdec_jax.measure.methods import Method
+from specdec_jax.jobs.progress import Progress
 from specdec_jax.sampling import Sampling
 
 

@@ -8,15 +8,16 @@ from typing import Any
 import gin
 import numpy as np
 
-from specdec_jax.beam import beam_search
-from specdec_jax.beam_results import BeamResult
+from specdec_jax.errors import RunFailed, SettingError
+from specdec_jax.beam.search import beam_search
+from specdec_jax.beam.results import BeamResult
 from specdec_jax.model import Model
-from specdec_jax.runs import batching
-from specdec_jax.runs import beam_report
-from specdec_jax.runs import output
-from specdec_jax.runs import report
-from specdec_jax.runs.agreement import TIE_MARGINS
-from specdec_jax.runs.timing import Timed, time_methods
+from specdec_jax.jobs import batching
+from specdec_jax.reports import beam_search as beam_report
+from specdec_jax.jobs import output
+from specdec_jax.reports import comparison as report
+from specdec_jax.measure.agreement import TIE_MARGINS
+from specdec_jax.measure.timing import Timed, time_methods
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,10 +61,10 @@ def beam(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = gin
     The report.
 
   Raises:
-    output.RunFailed: the two searches differ by more than a tie; the report is written first.
+    RunFailed: the two searches differ by more than a tie; the report is written first.
   """
   if not gammas or not draft_beams:
-    raise ValueError('beam needs at least one gamma and one number of draft beams; set beam.gammas '
+    raise SettingError('beam needs at least one gamma and one number of draft beams; set beam.gammas '
                      'and beam.draft_beams.')
   plain = BeamMethod(num_beams=num_beams, alpha=alpha, max_decode_len=max_decode_len)
   methods = [plain] + [dataclasses.replace(plain, drafter=drafter, draft_beams=u, gamma=g)
@@ -86,7 +87,7 @@ def beam(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = gin
   print(text)
   wrong = sum(s['different'] for s in result['speculative'])
   if wrong:
-    raise output.RunFailed(
+    raise RunFailed(
         f'{wrong} speculative searches returned beams whose scores differ from the plain search\'s by '
         f'more than {margin} (the most is {max(s["score_difference"] for s in result["speculative"])});'
         ' set beam.tie_margin if the target rounds more coarsely than that, else please report it.')

@@ -5,20 +5,21 @@ from collections.abc import Iterable
 import gin
 import numpy as np
 
+from specdec_jax.errors import RunFailed
 from specdec_jax.analysis import theory
 from specdec_jax.analysis import worked_example
-from specdec_jax.analysis.tables import markdown as table
-from specdec_jax.analysis.tables import number
+from specdec_jax.reports.tables import markdown as table
+from specdec_jax.reports.tables import number
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.drafters.spoiled import random_weights, shuffled_rows
 from specdec_jax.model import Model
 from specdec_jax.runs import alphas
-from specdec_jax.runs import batching
-from specdec_jax.runs import experiment
-from specdec_jax.runs import output
-from specdec_jax.runs import report
-from specdec_jax.runs.methods import Method
-from specdec_jax.runs.timing import time_methods
+from specdec_jax.jobs import batching
+from specdec_jax.measure import experiment
+from specdec_jax.jobs import output
+from specdec_jax.reports import comparison as report
+from specdec_jax.measure.methods import Method
+from specdec_jax.measure.timing import time_methods
 from specdec_jax.sampling import Sampling
 
 P, Q = (0.5, 0.5), (0.9, 0.1)  # the worked example
@@ -32,7 +33,7 @@ def check(output_dir: str, target: Model = gin.REQUIRED, draft: Model = gin.REQU
           buckets=(), repeats: int = 1) -> dict:
   """Decodes greedily with the draft, with the target as its own draft and with two spoiled drafts.
 
-  For each: whether every token is the target's own, alpha (of the laws alone, no clock in it), and, apart
+  For each: whether every token is the target's own, alpha (of the distributions alone, no clock in it), and, apart
   from that, tokens per call against eq. 1 and the speed-up. Then the two-token example, by arithmetic
   and by simulation of `verify`. Writes check.json and check.md into output_dir and prints the latter.
 
@@ -47,7 +48,7 @@ def check(output_dir: str, target: Model = gin.REQUIRED, draft: Model = gin.REQU
     The report.
 
   Raises:
-    output.RunFailed: something is not as it must be; the report, written first, says what.
+    RunFailed: something is not as it must be; the report, written first, says what.
   """
   drafts = {'the draft': draft, 'the target itself': target,
             'random weights': random_weights(draft), 'shuffled rows': shuffled_rows(draft)}
@@ -79,14 +80,14 @@ def check(output_dir: str, target: Model = gin.REQUIRED, draft: Model = gin.REQU
   output.write(output_dir, 'check.md', text)
   print(text)
   if result['failures']:
-    raise output.RunFailed('; '.join(result['failures']) + '.')
+    raise RunFailed('; '.join(result['failures']) + '.')
   return result
 
 
 def example() -> dict:
   """The two-token example by both ways: JSON-ready."""
   as_dict = lambda o: {'acceptance': o.acceptance, 'accepted': o.accepted.tolist(),
-                       'corrected': o.corrected.tolist(), 'law': o.law.tolist()}
+                       'corrected': o.corrected.tolist(), 'distribution': o.standardizer.tolist()}
   return {'p': P, 'q': Q, 'draws': DRAWS, 'arithmetic': as_dict(worked_example.arithmetic(P, Q)),
           'simulation': as_dict(worked_example.simulation(P, Q, DRAWS))}
 
@@ -138,5 +139,5 @@ def markdown(result: dict) -> str:
               [line for way, outcome in ways for line in (
                   [f'accepted, {way}', *numbers(outcome['accepted']), number(outcome['acceptance'], 3)],
                   [f'corrected, {way}', *numbers(outcome['corrected']), None],
-                  [f'what comes out, {way}', *numbers(outcome['law']), None])])
+                  [f'what comes out, {way}', *numbers(outcome['distribution']), None])])
       + ''.join(f'\n**Wrong:** {f}.\n' for f in result['failures']))

@@ -7,17 +7,18 @@ from typing import Any
 import gin
 import numpy as np
 
+from specdec_jax.errors import RunFailed, SettingError
 from specdec_jax.analysis import cost as cost_lib
 from specdec_jax.data import metrics as metrics_lib
 from specdec_jax.model import Model
 from specdec_jax.runs import alphas
-from specdec_jax.runs import batching
-from specdec_jax.runs import experiment
-from specdec_jax.runs import output
-from specdec_jax.runs import report
-from specdec_jax.runs.methods import Method
-from specdec_jax.runs.t5x_method import T5XMethod
-from specdec_jax.runs.timing import time_methods
+from specdec_jax.jobs import batching
+from specdec_jax.measure import experiment
+from specdec_jax.jobs import output
+from specdec_jax.reports import comparison as report
+from specdec_jax.measure.methods import Method
+from specdec_jax.benchmarks.t5x_method import T5XMethod
+from specdec_jax.measure.timing import time_methods
 from specdec_jax.sampling import Sampling
 
 
@@ -55,11 +56,11 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = 
     The report.
 
   Raises:
-    output.RunFailed: greedy texts differ where the target's two largest logits do
+    RunFailed: greedy texts differ where the target's two largest logits do
       not tie; the report is written first.
   """
   if not gammas or not samplings or not leniences:
-    raise ValueError('compare needs at least one gamma, sampling and lenience; set compare.gammas, '
+    raise SettingError('compare needs at least one gamma, sampling and lenience; set compare.gammas, '
                      'compare.samplings and compare.leniences.')
   common = dict(max_decode_len=max_decode_len, seed=seed)
   methods = {s: [Method(sampling=s, **common)] + [
@@ -106,7 +107,7 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = 
   print(text)
   wrong = [d for e in experiments for d in e['outputs'].get('not_ties', [])]
   if wrong:
-    raise output.RunFailed(
+    raise RunFailed(
         f"{len(wrong)} greedy texts differ from the target's own where its two largest logits do "
         f"not tie, first in example {wrong[0]['id']} at token {wrong[0]['position']} (margin "
         f"{wrong[0]['margin']}); speculative decoding is not exact here, please report it.")

@@ -7,8 +7,8 @@ import gin
 from specdec_jax.data.examples import Example
 from specdec_jax.model import Model
 from specdec_jax.results import Status
-from specdec_jax.runs import batching
-from specdec_jax.runs.methods import Method
+from specdec_jax.jobs import batching
+from specdec_jax.measure.methods import Method
 from specdec_jax.sampling import Sampling
 
 

@@ -10,16 +10,17 @@ from absl import logging
 import gin
 import numpy as np
 
+from specdec_jax.errors import RunFailed
 from specdec_jax.model import Model
 from specdec_jax.parallel import hosts
 from specdec_jax.results import Status
-from specdec_jax.runs import batching
-from specdec_jax.runs import output
-from specdec_jax.runs import sharing
-from specdec_jax.runs.methods import Method
-from specdec_jax.runs.predictions import FAILED
-from specdec_jax.runs.predictions import Predictions
-from specdec_jax.runs.progress import Progress
+from specdec_jax.jobs import batching
+from specdec_jax.jobs import output
+from specdec_jax.jobs import sharing
+from specdec_jax.measure.methods import Method
+from specdec_jax.jobs.predictions import FAILED
+from specdec_jax.jobs.predictions import Predictions
+from specdec_jax.jobs.progress import Progress
 from specdec_jax.sampling import Sampling
 
 MAX_FAILED_BATCHES = 10
@@ -40,7 +41,7 @@ def decode(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = g
 
   Args:
     output_dir: claimed by `launch.main`.
-    target: whose law the text follows.
+    target: whose distribution the text follows.
     examples: of `data.examples.Example`.
     drafter, gamma, lenience, sampling, logits_processors, seed, max_decode_len: see
       `decoding.speculative_decode`; without a drafter, plain decoding.
@@ -76,7 +77,7 @@ def decode(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = g
   print(f"{summary['examples']} examples, {summary['tokens']} tokens in {predictions.path}"
         f" ({method.name}; {timing['tokens_per_second'] or 0:.1f} tokens/s now)")
   if predictions.failed:
-    raise output.RunFailed(f'{len(predictions.failed)} of {len(inputs.rows)} examples failed '
+    raise RunFailed(f'{len(predictions.failed)} of {len(inputs.rows)} examples failed '
                        f'(status {FAILED} in {predictions.path}); run again to retry them.')
   return summary
 

@@ -6,17 +6,18 @@ from typing import Any
 
 import gin
 
+from specdec_jax.errors import SettingError
 from specdec_jax.analysis import cost as cost_lib
-from specdec_jax.analysis import figures as figures_lib
-from specdec_jax.analysis import measured as measured_lib
-from specdec_jax.analysis import tables
-from specdec_jax.analysis import trace as trace_lib
+from specdec_jax.reports import figures as figures_lib
+from specdec_jax.reports import measured as measured_lib
+from specdec_jax.reports import tables
+from specdec_jax.reports import trace as trace_lib
 from specdec_jax.decoding import speculative_decode
 from specdec_jax.model import Model
-from specdec_jax.runs import batching
-from specdec_jax.runs import output
-from specdec_jax.runs import paper_tables
-from specdec_jax.runs.timing import total
+from specdec_jax.jobs import batching
+from specdec_jax.jobs import output
+from specdec_jax.reports import paper_tables
+from specdec_jax.measure.timing import total
 from specdec_jax.sampling import Sampling
 
 
@@ -48,13 +49,13 @@ def figures(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = 
   """
   unknown = sorted(set(formats) - {'png', 'svg'})
   if unknown or not formats:
-    raise ValueError(f"figures.formats is {tuple(formats)}; it takes 'png' and 'svg'.")
+    raise SettingError(f"figures.formats is {tuple(formats)}; it takes 'png' and 'svg'.")
   if not gammas:
-    raise ValueError('figures.gammas is empty; name at least one draft length, such as (7, 3).')
+    raise SettingError('figures.gammas is empty; name at least one draft length, such as (7, 3).')
   measured = measured_lib.read(reports)
   inputs = batching.encode(target, examples, max_input_len, long_inputs, prefix)
   if not 0 <= example < len(inputs.rows):
-    raise ValueError(f'figures.example is {example}, but there are {len(inputs.rows)} inputs '
+    raise SettingError(f'figures.example is {example}, but there are {len(inputs.rows)} inputs '
                      f'(0 to {len(inputs.rows) - 1}).')
   batches = batching.batches(inputs, min(batch_size, len(inputs.rows)), max_input_len,
                              buckets=[max(map(len, inputs.rows))])  # one shape

@@ -9,7 +9,7 @@ import numpy as np
 from specdec_jax.data.examples import texts_of
 from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.drafters.ngram import NGramDrafter
-from specdec_jax.runs import output
+from specdec_jax.jobs import output
 
 
 def fit_ngram(output_dir: str, vocabulary: Vocabulary = gin.REQUIRED,

@@ -7,7 +7,7 @@ import numpy as np
 
 from specdec_jax.data.examples import texts_of
 from specdec_jax.data.tokenizers_fitting import fit_tokenizer
-from specdec_jax.runs import output
+from specdec_jax.jobs import output
 
 
 def fit_vocabulary(output_dir: str, examples: Iterable = gin.REQUIRED, field: str = 'text',

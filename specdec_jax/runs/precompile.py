@@ -7,11 +7,12 @@ import gin
 import jax
 import numpy as np
 
-from specdec_jax.runs import batching
-from specdec_jax.runs import compilations
+from specdec_jax.errors import SettingError
+from specdec_jax.jobs import batching
+from specdec_jax.jobs import compilations
 from specdec_jax.runs.decode import decode
-from specdec_jax.runs.methods import Method
-from specdec_jax.runs.progress import Progress
+from specdec_jax.measure.methods import Method
+from specdec_jax.jobs.progress import Progress
 
 
 def precompile(output_dir: str) -> dict[str, int]:
@@ -32,7 +33,7 @@ def precompile(output_dir: str) -> dict[str, int]:
   del output_dir
   directory = jax.config.jax_compilation_cache_dir
   if not directory:
-    raise ValueError('precompile fills the compilation cache, and there is none; set '
+    raise SettingError('precompile fills the compilation cache, and there is none; set '
                      'main.compilation_cache_dir or JAX_COMPILATION_CACHE_DIR.')
   with compilations.counted() as counts:
     bound = inspect.signature(decode).bind_partial(**gin.get_bindings('decode'))

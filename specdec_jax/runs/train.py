@@ -6,6 +6,7 @@ import os
 
 import gin
 
+from specdec_jax.errors import SettingError
 from specdec_jax.checkpoints.directory import save_model
 from specdec_jax.checks import whole
 from specdec_jax.data.vocabulary import Vocabulary
@@ -37,10 +38,10 @@ def train(output_dir: str, config: T5Config | GPT2Config = gin.REQUIRED,
     make_optimizer: called with the number of steps, such as @optimizer.
     steps: updates in all.
     init_from: a model whose weights to start from, with a fresh optimiser.
-    teacher: a model whose laws are the labels in place of the target tokens: distillation.
-    divergence: from the teacher's laws: 'kl', or 'tvd', whose mean is 1 - alpha; 'kl' first learns faster.
+    teacher: a model whose distributions are the labels in place of the target tokens: distillation.
+    divergence: from the teacher's distributions: 'kl', or 'tvd', whose mean is 1 - alpha; 'kl' first learns faster.
     tokens_per_batch, buckets, source_buckets: see `training.batches.Batches`.
-    label_smoothing: mass moved from the target token to a uniform law.
+    label_smoothing: mass moved from the target token to a uniform distribution.
     seed: of the initial weights, the order and dropout.
     eval_every, checkpoint_every, log_every: in steps.
     bleu_pairs: how many validation pairs to translate at each evaluation; 0 for none.
@@ -56,16 +57,16 @@ def train(output_dir: str, config: T5Config | GPT2Config = gin.REQUIRED,
   if config.decoder_only:
     config = dataclasses.replace(config, eos_id=vocabulary.eos_id)
     if max(buckets) > config.max_positions:
-      raise ValueError(f'train.buckets go up to {max(buckets)} tokens, and the model has '
+      raise SettingError(f'train.buckets go up to {max(buckets)} tokens, and the model has '
                        f'{config.max_positions} positions (GPT2Config.max_positions); leave longer ones out.')
   if init_from is not None and _sizes(init_from.config) != _sizes(config):
-    raise ValueError(f'init_from has the sizes {_sizes(init_from.config)}, '
+    raise SettingError(f'init_from has the sizes {_sizes(init_from.config)}, '
                      f'config {_sizes(config)}; they must agree.')
   microbatches = whole('train.microbatches', microbatches, 1)
   if teacher is not None and teacher.vocabulary != vocabulary:
-    raise ValueError('teacher has another vocabulary than train.vocabulary; distillation needs one for both.')
+    raise SettingError('teacher has another vocabulary than train.vocabulary; distillation needs one for both.')
   if divergence not in ('kl', 'tvd') or (divergence == 'tvd' and (teacher is None or label_smoothing)):
-    raise ValueError(f"train.divergence is {divergence!r}; use 'kl', or with a train.teacher and no "
+    raise SettingError(f"train.divergence is {divergence!r}; use 'kl', or with a train.teacher and no "
                      "label smoothing 'tvd'.")
   in_batches = lambda pairs: Batches(
       pairs, tokens_per_batch, seed, tuple(buckets), tuple(source_buckets),

@@ -3,6 +3,8 @@
 import dataclasses
 import math
 
+from specdec_jax.errors import SettingError
+
 GIB = 2 ** 30
 
 
@@ -53,7 +55,7 @@ CHIPS = {chip.name: chip for chip in (
 def get_chip(name: str) -> Chip:
   """ValueError where the name is not known."""
   if name not in CHIPS:
-    raise ValueError(f"chip is '{name}'; it must be one of {', '.join(CHIPS)}.")
+    raise SettingError(f"chip is '{name}'; it must be one of {', '.join(CHIPS)}.")
   return CHIPS[name]
 
 
@@ -61,7 +63,7 @@ def extent(topology: str) -> tuple[int, int, int]:
   """'2x2x1' or '2x2' -> (2, 2, 1)."""
   parts = topology.split('x')
   if len(parts) not in (2, 3) or not all(p.isdigit() and int(p) for p in parts):
-    raise ValueError(f"topology is '{topology}'; write the chips in each direction, such as "
+    raise SettingError(f"topology is '{topology}'; write the chips in each direction, such as "
                      "'1x1x1' or '2x4'.")
   return (*map(int, parts), 1)[:3]
 

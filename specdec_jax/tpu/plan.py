@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from specdec_jax.errors import SettingError
 from specdec_jax.checks import whole
 from specdec_jax.decoding import Settings
 from specdec_jax.parallel import partition
@@ -158,13 +159,13 @@ def _check(setting: Setting) -> None:
       np.ones((setting.batch, setting.input_length), np.int32), None, setting.max_decode_len)
   devices, data = setting.devices, setting.data
   if devices % data or setting.batch % data:
-    raise ValueError(f'data is {data}, which must divide the {devices} devices of {setting.chip.name} '
+    raise SettingError(f'data is {data}, which must divide the {devices} devices of {setting.chip.name} '
                      f'{setting.topology} and the batch of {setting.batch}.')
   for name, model in (('target', setting.target), ('draft', setting.split_draft and setting.draft)):
     if model and setting.parts not in (works := partition.possible_parts(model.config)):
       sizes = ', '.join(f'{k} = {v}' for k, v in partition.divided_sizes(model.config).items())
       better = ' or '.join(str(devices // n) for n in works if devices % n == 0)
-      raise ValueError(
+      raise SettingError(
           f'{devices} devices with data = {data} make {setting.parts} parts, which do not divide the {name} '
           f"({sizes}); it divides into {', '.join(map(str, works))}: set data = {better}, and a batch that "
           'this divides.')

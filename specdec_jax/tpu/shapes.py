@@ -10,9 +10,10 @@ from flax import traverse_util
 import jax
 import jax.numpy as jnp
 
+from specdec_jax.errors import SettingError
 from specdec_jax import paths
 from specdec_jax.checkpoints.directory import read_config
-from specdec_jax.checkpoints.parameters import is_matrix, parameter_shapes
+from specdec_jax.models.parameters import is_matrix, parameter_shapes
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.model import Model
 from specdec_jax.models.config import GPT2Config, T5Config
@@ -64,7 +65,7 @@ def _config(name: str | os.PathLike) -> T5Config | GPT2Config:
   elif name.startswith(paths.EMBEDDED_PREFIX) or os.path.isdir(name) or '://' in name:
     return read_config(paths.resolve(name))[0]
   known = sorted({f.stem for root in paths.gin_search_paths() for f in (root / 'gin/models').glob('*.gin')})
-  raise ValueError(f"There is no model '{name}': give a model directory or one of {', '.join(known)}.")
+  raise SettingError(f"There is no model '{name}': give a model directory or one of {', '.join(known)}.")
 
 
 def _parse(file: pathlib.Path) -> T5Config | GPT2Config:

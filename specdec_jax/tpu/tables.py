@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 import dataclasses
 import itertools
 
-from specdec_jax.analysis import paper
-from specdec_jax.analysis.tables import markdown as table
-from specdec_jax.analysis.tables import number
+from specdec_jax.reports import paper
+from specdec_jax.reports.tables import markdown as table
+from specdec_jax.reports.tables import number
 from specdec_jax.tpu import shapes
 from specdec_jax.tpu.chips import get_chip
 from specdec_jax.tpu.plan import Plan

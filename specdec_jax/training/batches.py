@@ -5,6 +5,7 @@ import itertools
 
 import numpy as np
 
+from specdec_jax.errors import SettingError
 from specdec_jax.data.vocabulary import pad_rows
 
 Pair = tuple[list[int], list[int]]
@@ -43,7 +44,7 @@ class Batches:
     self.per_epoch = sum(-(-len(m) // self._rows(b)) for b, m in enumerate(self._members))
     if not self.per_epoch:
       source, target = (max(lengths) for lengths in zip(*self._shapes))
-      raise ValueError(f'No training pair fits the longest buckets ({source} tokens of a source, '
+      raise SettingError(f'No training pair fits the longest buckets ({source} tokens of a source, '
                        f'{target} of a target).')
 
   def _rows(self, bucket: int) -> int:

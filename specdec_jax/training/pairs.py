@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 
+from specdec_jax.errors import SettingError
 from specdec_jax.data.examples import Field, read_examples, texts_of
 from specdec_jax.data.tasks import iterate_task
 from specdec_jax.data.vocabulary import Vocabulary
@@ -73,7 +74,7 @@ def read_predictions(path: str, vocabulary: Vocabulary) -> list[Pair]:
       record = json.loads(line)
       source, tokens, status = record['input'], record['tokens'], record['status']
     except (ValueError, KeyError) as e:
-      raise ValueError(f'{path}, line {number}: not a prediction of a decode run ({e}).') from None
+      raise SettingError(f'{path}, line {number}: not a prediction of a decode run ({e}).') from None
     if status == 'EOS':
       pairs.append((vocabulary.encode(source) + [vocabulary.eos_id], tokens))
   return pairs

@@ -49,7 +49,7 @@ def token_losses(config, params, batch, label_smoothing=0.0, dropout_key=None, t
                  divergence='kl'):
   """Summed cross-entropy over real target tokens (nats), and their number.
 
-  With a teacher, a `Model` of the same vocabulary, the labels are its laws p instead of the
+  With a teacher, a `Model` of the same vocabulary, the labels are its distributions p instead of the
   tokens: word-level distillation. 'kl' is cross-entropy still; 'tvd' is the total variation
   distance 1 - sum(min(p, q)) = D_LK(p, q) [def. 3.2], whose mean is 1 - alpha [cor. 3.6].
   """

@@ -18,19 +18,19 @@ def tokens(target):
   return target.encode(['the file cannot be opened', 'new media', 'window is not valid here today'])
 
 
-def test_alpha_is_the_mean_overlap_of_the_laws(target, draft, tokens):
+def test_alpha_is_the_mean_overlap_of_the_distributions(target, draft, tokens):
   found = alpha_lib.alpha(target, draft, tokens, 1, WARM, seed=3, max_decode_len=10, batch_size=3)
   result = autoregressive_decode(target, tokens, sampling=WARM, seed=3, max_decode_len=10)
   total = 0.0
   for row in range(3):
     length = int(result.lengths[row])
     fed = np.concatenate([[0], result.tokens[row, :length - 1]])[None].astype(np.int32)
-    laws = []
+    distributions = []
     for model in (target, draft):
       logits = np.asarray(model.logits(tokens[row:row + 1], fed), np.float64)[0]
-      weights = np.exp(logits[:, :target.num_tokens])  # padding rows are in neither law
-      laws.append(weights / weights.sum(-1, keepdims=True))
-    total += np.minimum(*laws).sum()
+      weights = np.exp(logits[:, :target.num_tokens])  # padding rows are in neither distribution
+      distributions.append(weights / weights.sum(-1, keepdims=True))
+    total += np.minimum(*distributions).sum()
   assert found.num_tokens == result.lengths.sum() and found.num_texts == 3
   assert found.alpha == pytest.approx(total / found.num_tokens, abs=1e-5)
 
@@ -95,16 +95,16 @@ def test_padding_rows_do_not_count(target, draft, tokens):
 
 
 class Soft(sd.RandomDrafter):
-  """Says one law everywhere; nothing is ever proposed."""
+  """Says one distribution everywhere; nothing is ever proposed."""
 
   q: tuple = ()
 
-  def laws(self, tokens, history, first, law):
-    return jnp.broadcast_to(jnp.asarray(self.q, jnp.float32), (*history[:, 1:].shape, law.num_rows))
+  def distributions(self, tokens, history, first, standardizer):
+    return jnp.broadcast_to(jnp.asarray(self.q, jnp.float32), (*history[:, 1:].shape, standardizer.num_rows))
 
 
 def test_lenient_alpha_of_every_token(target, draft, tokens):
-  """Against the definitions, in numpy, for laws that the draft says of itself."""
+  """Against the definitions, in numpy, for distributions that the draft says of itself."""
   result = autoregressive_decode(target, tokens, sampling=WARM, max_decode_len=10)
   fed = np.pad(result.tokens[:, :-1], ((0, 0), (1, 0)))
   p = np.exp(np.asarray(target.logits(tokens, fed), np.float64)[..., :target.num_tokens])
@@ -150,7 +150,7 @@ def test_means_by_position(target, draft, tokens):
 
 
 def test_drafters_without_a_model(target, tokens):
-  """Random tokens: one in all at temperature 0, the overlap with the uniform law above it."""
+  """Random tokens: one in all at temperature 0, the overlap with the uniform distribution above it."""
   count = target.num_tokens
   found = alpha_lib.alpha(target, sd.RandomDrafter(), tokens, 30, Sampling(temperature=0.0), max_decode_len=10)
   assert found.alpha == pytest.approx(1 / count)

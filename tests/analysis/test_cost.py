@@ -8,7 +8,7 @@ from specdec_jax.analysis import cost as cost_lib
 from specdec_jax.analysis import operations
 from specdec_jax.analysis import theory
 from specdec_jax.drafters.model import ModelDrafter
-from specdec_jax.laws import Law
+from specdec_jax.standardizer import Standardizer
 from specdec_jax.sampling import Sampling
 
 
@@ -28,33 +28,33 @@ def test_every_part_is_timed(target, draft):
                          ids=lambda d: d.name)
 def test_drafters_that_compute_nothing_beforehand_are_timed_too(target, drafter):
   tokens = jnp.asarray(target.encode(['new media']))
-  law = Law(sampling=Sampling(), num_rows=128, num_tokens=target.num_tokens)
+  standardizer = Standardizer(sampling=Sampling(), num_rows=128, num_tokens=target.num_tokens)
   encodings = lambda calls: cost_lib._encodings(drafter, tokens, calls=calls, slots=20)
   assert 2 <= cost_lib._calls_for(encodings, 0.01) <= cost_lib._MOST_CALLS
   state = drafter.prefill(tokens, 20)
   state, *_ = cost_lib._proposals(drafter, state, jnp.full((1, 20), 2), jnp.full(1, 5), calls=3, gamma=2,
-                                  law=law)
+                                  standardizer=standardizer)
   assert jax.tree.structure(state) == jax.tree.structure(drafter.prefill(tokens, 20))
 
 
 def test_an_iteration_proposes_and_passes_at_one_place(target, draft):
   drafter = ModelDrafter(draft)
   tokens = jnp.asarray(target.encode(['new media']))
-  law = Law(sampling=Sampling(temperature=0.0), num_rows=128, num_tokens=target.num_tokens)
+  standardizer = Standardizer(sampling=Sampling(temperature=0.0), num_rows=128, num_tokens=target.num_tokens)
   cache, state = (cost_lib._prefill(model, tokens, 20) for model in (target, drafter))
   at, history = jnp.full(1, 5), jnp.full((1, 20), 2, jnp.int32)
 
   @jax.jit
   def by_hand(target, drafter, cache, state):
     drafts, _, state = drafter.propose(
-        state, history, at, jnp.zeros(1, jnp.int32), cost_lib._keys(1, 0), 3, law)
+        state, history, at, jnp.zeros(1, jnp.int32), cost_lib._keys(1, 0), 3, standardizer)
     block = jnp.concatenate([history[:, 5:6], drafts], axis=1)
     return drafts, (target.step(cache, block, at)[1], state)
 
   drafts, after = by_hand(target, drafter, cache, state)
   run = lambda drafter, state: cost_lib._iterations(
       drafter=drafter, state=state, target=target, cache=cache, history=history, positions=at, calls=1,
-      gamma=3, law=law)
+      gamma=3, standardizer=standardizer)
   found = run(drafter, state)
   jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), found[:2], after)
   assert found[2][0, 6:9].tolist() == drafts[0].tolist()

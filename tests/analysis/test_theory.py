@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from specdec_jax.analysis import paper
+from specdec_jax.reports import paper
 from specdec_jax.analysis import theory
 
 
@@ -82,14 +82,14 @@ def test_an_oracle_for_gamma():
   assert gain.min() > 0 and 0.5 < gain.max() < 0.65  # "up to ~60%" [§3.5]
 
 
-def laws(sharpness):
+def distributions(sharpness):
   logits = sharpness * np.random.default_rng(0).normal(size=(2, 5, 11))
   return np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
 
 
 @given(st.floats(0, 50))
 def test_divergence_acceptance_and_residual(sharpness):
-  p, q = laws(sharpness)
+  p, q = distributions(sharpness)
   beta = theory.acceptance(p, q)
   assert beta.shape == (5,)
   np.testing.assert_allclose(beta, np.minimum(p, q).sum(-1))
@@ -98,7 +98,7 @@ def test_divergence_acceptance_and_residual(sharpness):
   np.testing.assert_allclose(theory.divergence(q, p), theory.divergence(p, q))
 
 
-def test_divergence_is_one_for_disjoint_laws_and_zero_for_equal_ones():
+def test_divergence_is_one_for_disjoint_distributions_and_zero_for_equal_ones():
   p, q = [0.5, 0.5, 0, 0], [0, 0, 0.3, 0.7]
   assert theory.divergence(p, q) == 1 and theory.acceptance(p, q) == 0
   assert theory.divergence(p, p) == 0 and theory.acceptance(p, p) == 1
@@ -106,7 +106,7 @@ def test_divergence_is_one_for_disjoint_laws_and_zero_for_equal_ones():
 
 
 def test_acceptance_with_lenience():
-  p, q = laws(1.0)
+  p, q = distributions(1.0)
   np.testing.assert_allclose(theory.acceptance(p, q, 0.3), np.minimum(p / 0.3, q).sum(-1))
   np.testing.assert_allclose(theory.acceptance(p, q, 0), 1.0)
   assert theory.acceptance([1.0, 0.0], [0.25, 0.75], 0) == 0.25  # p = 0 is never accepted

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from specdec_jax.beam import beam_search
+from specdec_jax.beam.search import beam_search
 from specdec_jax.drafters.model import ModelDrafter
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from specdec_jax.checkpoints import directory as directory_lib
 from specdec_jax.checkpoints import storage as storage_lib
-from specdec_jax.checkpoints.parameters import (
+from specdec_jax.models.parameters import (
     CheckpointError, check_parameters, is_matrix, parameter_shapes)
 from specdec_jax.model import Model
 from specdec_jax.models.config import T5Config

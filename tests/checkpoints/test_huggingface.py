@@ -11,7 +11,7 @@ from safetensors import numpy as safetensors
 from specdec_jax.checkpoints.formats import open_checkpoint
 from specdec_jax.checkpoints.huggingface import config_from_huggingface
 from specdec_jax.checkpoints.importer import import_checkpoint
-from specdec_jax.checkpoints.parameters import CheckpointError
+from specdec_jax.errors import CheckpointError
 
 FIXTURES = ('t5_v1_1', 't5_v1_1_tied', 't5_v1_0', 'mt5', 'umt5')
 SIZES = {'vocab_size': 96, 'd_model': 32, 'num_heads': 4, 'd_kv': 8, 'd_ff': 48, 'num_layers': 3}

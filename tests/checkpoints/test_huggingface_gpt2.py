@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import specdec_jax as sd
 from specdec_jax.checkpoints.importer import import_checkpoint
-from specdec_jax.checkpoints.parameters import CheckpointError
+from specdec_jax.errors import CheckpointError
 
 GREEDY, LENGTH = sd.Sampling(temperature=0.0), 24
 

@@ -11,7 +11,7 @@ import sentencepiece
 
 from specdec_jax.checkpoints.directory import load_model
 from specdec_jax.checkpoints.importer import import_checkpoint
-from specdec_jax.checkpoints.parameters import CheckpointError
+from specdec_jax.errors import CheckpointError
 
 ROOT = pathlib.Path(__file__).parents[2]
 NATIVE = 'v1_1/t5x_native_float32/checkpoint_0'

@@ -5,7 +5,8 @@ import pathlib
 
 import pytest
 
-from specdec_jax.checkpoints.parameters import CheckpointError, parameter_shapes
+from specdec_jax.errors import CheckpointError
+from specdec_jax.models.parameters import parameter_shapes
 from specdec_jax.checkpoints.readers import Leaf
 from specdec_jax.checkpoints.sizes import config_from_leaves, fields_from_gin
 from specdec_jax.models.config import GPT2Config, T5Config

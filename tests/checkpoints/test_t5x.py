@@ -11,7 +11,7 @@ import pytest
 import tensorstore as ts
 
 from specdec_jax.checkpoints.formats import open_checkpoint
-from specdec_jax.checkpoints.parameters import CheckpointError, is_matrix
+from specdec_jax.errors import CheckpointError
 
 FLOAT32, BFLOAT16 = 't5x_native_float32/checkpoint_0', 't5x_native_bfloat16/checkpoint_0'
 ORBAX = 'checkpoint_0'

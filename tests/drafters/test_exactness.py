@@ -1,4 +1,4 @@
-"""Every drafter: the law of the texts is the target's own, and a row depends on itself alone."""
+"""Every drafter: the distribution of the texts is the target's own, and a row depends on itself alone."""
 
 import chisquare
 import enumerated
@@ -15,11 +15,11 @@ import toy
 
 
 class Untruthful(sd.LookupDrafter):
-  """Copies, but says that it drew from the uniform law."""
+  """Copies, but says that it drew from the uniform distribution."""
 
-  def propose(self, state, history, position, first, keys, gamma, law):
-    draft, q, state = super().propose(state, history, position, first, keys, gamma, law)
-    return draft, jnp.full_like(q, 1 / law.num_rows), state
+  def propose(self, state, history, position, first, keys, gamma, standardizer):
+    draft, q, state = super().propose(state, history, position, first, keys, gamma, standardizer)
+    return draft, jnp.full_like(q, 1 / standardizer.num_rows), state
 
 
 DRAFTERS = {**every_drafter.make(0), 'untruthful': Untruthful()}

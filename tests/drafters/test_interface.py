@@ -1,4 +1,4 @@
-"""What all drafters have in common: the interface, and that laws and proposals say the same."""
+"""What all drafters have in common: the interface, and that distributions and proposals say the same."""
 
 import every_drafter
 import jax
@@ -6,13 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import specdec_jax as sd
-from specdec_jax.laws import Law
+from specdec_jax.standardizer import Standardizer
 import toy
 
 SIZE, GAMMA = 6, 3
 DRAFTERS = every_drafter.make(1, SIZE)
 SAMPLING = sd.Sampling(temperature=1.3, top_k=4)
-LAW = Law(sampling=SAMPLING, num_rows=8, num_tokens=5)
+LAW = Standardizer(sampling=SAMPLING, num_rows=8, num_tokens=5)
 INPUTS = np.array([[2, 3, 5, 2, 1], [4, 2, 1, 0, 0]], np.int32)
 HISTORY = np.array([[0, 3, 5, 2, 3, 9, 9, 9, 9], [0, 4, 7, 7, 7, 7, 7, 7, 7]], np.int32)
 FIRST = np.zeros(2, np.int32)
@@ -28,7 +28,7 @@ def test_every_kind_is_a_drafter(name):
 
 @pytest.fixture(scope='module')
 def proposed():
-  """For each drafter: its draft, the laws it says, and the teacher-forced laws at each head's place."""
+  """For each drafter: its draft, the distributions it says, and the teacher-forced distributions at each head's place."""
   def one(name, drafter):
     position = np.minimum(POSITION, 1) if name == 'model' else POSITION  # its cache is empty
     state = drafter.prefill(INPUTS, HISTORY.shape[1])
@@ -39,25 +39,25 @@ def proposed():
     for row, at in enumerate(position):
       text = text.at[row, at:at + GAMMA].set(draft[row])
     text = jnp.concatenate([HISTORY[:, :1], text], axis=1)
-    laws = [drafter.laws(INPUTS, text, FIRST, LAW)] * GAMMA
+    distributions = [drafter.distributions(INPUTS, text, FIRST, LAW)] * GAMMA
     if name == 'parallel':
-      laws[1:] = [drafter.laws(INPUTS, text, FIRST, LAW, offset=i) for i in range(1, GAMMA)]
-    return draft, q, [law[np.arange(2), position + i] for i, law in enumerate(laws)]
+      distributions[1:] = [drafter.distributions(INPUTS, text, FIRST, LAW, offset=i) for i in range(1, GAMMA)]
+    return draft, q, [standardizer[np.arange(2), position + i] for i, standardizer in enumerate(distributions)]
 
   run = jax.jit(lambda drafters: {name: one(name, d) for name, d in drafters.items()})
   return jax.device_get(run(DRAFTERS))
 
 
 @pytest.mark.parametrize('name', DRAFTERS)
-def test_proposals_are_drawn_from_the_teacher_forced_laws(name, proposed):
-  draft, q, laws = proposed[name]
+def test_proposals_are_drawn_from_the_teacher_forced_distributions(name, proposed):
+  draft, q, distributions = proposed[name]
   assert draft.shape == (2, GAMMA) and draft.dtype == np.int32
   assert q.shape == (2, GAMMA, 8) and q.dtype == np.float32
   np.testing.assert_allclose(q.sum(-1), 1, atol=1e-5)
   assert (q[..., 5:] == 0).all() or 'lookup' in name  # a copied token that is none is simply rejected
   assert (np.take_along_axis(q, draft[..., None], -1) > 0).all()
   for i in range(GAMMA):
-    np.testing.assert_allclose(laws[i], q[:, i], atol=1e-5)
+    np.testing.assert_allclose(distributions[i], q[:, i], atol=1e-5)
 
 
 def test_heads_that_return_another_shape_are_refused():
@@ -69,15 +69,15 @@ def test_heads_that_return_another_shape_are_refused():
 def test_the_first_tokens_of_a_text_have_heads_up_to_their_place():
   drafter = DRAFTERS['parallel']
   text = HISTORY[:, :5] % SIZE
-  first, third = (np.asarray(drafter.laws(INPUTS, text, FIRST, LAW, offset=o)) for o in (0, 2))
+  first, third = (np.asarray(drafter.distributions(INPUTS, text, FIRST, LAW, offset=o)) for o in (0, 2))
   np.testing.assert_allclose(third[:, 0], first[:, 0], atol=1e-6)
   assert (np.abs(third[:, 1:] - first[:, 1:]).max((0, 2)) > 1e-3).all()
 
 
 def test_random_tokens_are_uniform_at_temperature_0_too():
-  law = Law(sampling=sd.Sampling(temperature=0), num_rows=8, num_tokens=5)
+  standardizer = Standardizer(sampling=sd.Sampling(temperature=0), num_rows=8, num_tokens=5)
   keys = jax.random.split(jax.random.key(0), 2)
-  draft, q, _ = sd.RandomDrafter().propose((), HISTORY, POSITION, POSITION, keys, 4000, law)
+  draft, q, _ = sd.RandomDrafter().propose((), HISTORY, POSITION, POSITION, keys, 4000, standardizer)
   assert (np.asarray(q) == np.array([0.2] * 5 + [0] * 3, np.float32)).all()
   counts = np.bincount(np.asarray(draft)[0], minlength=8)
   assert (counts[5:] == 0).all() and (abs(counts[:5] - 800) < 130).all()

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 from specdec_jax.drafters.model import ModelDrafter
-from specdec_jax.laws import Law
+from specdec_jax.standardizer import Standardizer
 from specdec_jax.sampling import Sampling
 import tiny
 
@@ -47,10 +47,10 @@ def test_name_says_how_large_it_is():
 
 def propose(model, history, position, sampling, blocks=1, accept=GAMMA, inputs=tiny.inputs(4)):
   """Runs `blocks` proposals, each time accepting `accept` draft tokens and one more, token 9."""
-  law = Law(sampling=sampling, num_rows=tiny.ROWS, num_tokens=tiny.PIECES)
+  standardizer = Standardizer(sampling=sampling, num_rows=tiny.ROWS, num_tokens=tiny.PIECES)
   drafter, first = ModelDrafter(model), np.zeros(4, np.int32)
   state = drafter.prefill(inputs, history.shape[1])
-  run = jax.jit(lambda s, h, p, k: drafter.propose(s, h, p, first, k, GAMMA, law))
+  run = jax.jit(lambda s, h, p, k: drafter.propose(s, h, p, first, k, GAMMA, standardizer))
   for block in range(blocks):
     keys = jax.random.split(jax.random.key(block), 4)
     tokens, q, state = run(state, history, position, keys)
@@ -63,7 +63,7 @@ def propose(model, history, position, sampling, blocks=1, accept=GAMMA, inputs=t
 
 
 def teacher_forced(model, history, position, tokens, inputs=tiny.inputs(4)):
-  """The laws at the places of the proposed tokens: float32 [4, GAMMA, V]."""
+  """The distributions at the places of the proposed tokens: float32 [4, GAMMA, V]."""
   text = history.copy()
   for row in range(4):
     text[row, position[row] + 1:position[row] + 1 + GAMMA] = tokens[row]
@@ -74,7 +74,7 @@ def teacher_forced(model, history, position, tokens, inputs=tiny.inputs(4)):
 
 
 @pytest.mark.parametrize('blocks, accept', [(1, GAMMA), (2, GAMMA), (3, GAMMA), (3, 1), (4, 0)])
-def test_laws_are_those_of_the_text_so_far(blocks, accept):
+def test_distributions_are_those_of_the_text_so_far(blocks, accept):
   """At the start, after full blocks and after rejections: no entry is missing or stale."""
   history, position = np.zeros((4, 20), np.int32), np.zeros(4, np.int32)
   history, position, tokens, q = propose(DRAFT, history, position, Sampling(), blocks, accept)
@@ -82,7 +82,7 @@ def test_laws_are_those_of_the_text_so_far(blocks, accept):
   assert (tokens < tiny.PIECES).all()
 
 
-def test_greedy_proposal_is_the_argmax_and_its_law_one_hot():
+def test_greedy_proposal_is_the_argmax_and_its_distribution_one_hot():
   history, position = np.zeros((4, 20), np.int32), np.zeros(4, np.int32)
   history, position, tokens, q = propose(DRAFT, history, position, Sampling(temperature=0), 2)
   assert (q.sum(-1) == 1).all() and ((q == 0) | (q == 1)).all()

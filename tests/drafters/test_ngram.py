@@ -1,4 +1,4 @@
-"""N-gram tables: counts and laws by hand, files, and tokenizers that do not fit."""
+"""N-gram tables: counts and distributions by hand, files, and tokenizers that do not fit."""
 
 import collections
 
@@ -9,7 +9,7 @@ import specdec_jax as sd
 from specdec_jax import logits_processors
 from specdec_jax.drafters import ngram_counts
 from specdec_jax.drafters.ngram import load_ngram
-from specdec_jax.laws import Law
+from specdec_jax.standardizer import Standardizer
 import tiny
 
 TEXTS = [[2, 3, 2, 3, 1], [3, 2, 4, 1], np.array([2, 3, 1, 0, 0]), []]
@@ -33,36 +33,36 @@ def test_counts_by_hand(bigram):
   assert bigram.counts.tolist() == [[2, 1], [0, 0], [3, 1], [2, 2], [1, 0], [0, 0], [0, 0]]
 
 
-def test_laws_by_hand(bigram):
-  law, unigram = np.exp(bigram.logits(jnp.array([2, 5, 99]))), smooth_unigram()
+def test_distributions_by_hand(bigram):
+  standardizer, unigram = np.exp(bigram.logits(jnp.array([2, 5, 99]))), smooth_unigram()
   wanted = np.where(np.isin(np.arange(SIZE), [3, 4]), 0, unigram)
   wanted *= 0.25 / wanted.sum()
   wanted[[3, 4]] = 2.5 / 4, 0.5 / 4
-  np.testing.assert_allclose(law[0], wanted, rtol=1e-5)
-  np.testing.assert_allclose(law[1:], [unigram, unigram], rtol=1e-5)  # never seen, and outside the table
+  np.testing.assert_allclose(standardizer[0], wanted, rtol=1e-5)
+  np.testing.assert_allclose(standardizer[1:], [unigram, unigram], rtol=1e-5)  # never seen, and outside the table
   one = sd.NGramDrafter.fit(TEXTS, num_tokens=SIZE, order=1)
   np.testing.assert_allclose(np.exp(one.logits(jnp.array([2]))), [unigram], rtol=1e-5)
   assert one.successors.shape == (SIZE, 0)
 
 
-def test_what_is_not_kept_goes_to_the_unigram_law():
+def test_what_is_not_kept_goes_to_the_unigram_distribution():
   cut = sd.NGramDrafter.fit(TEXTS, num_tokens=SIZE, successors=1)
-  law = np.exp(cut.logits(jnp.array([3])))[0]
-  assert law[1] == pytest.approx(1.5 / 4)
+  standardizer = np.exp(cut.logits(jnp.array([3])))[0]
+  assert standardizer[1] == pytest.approx(1.5 / 4)
   rest = np.delete(smooth_unigram(), 1)
-  np.testing.assert_allclose(np.delete(law, 1), rest * (2.5 / 4) / rest.sum(), rtol=1e-5)
+  np.testing.assert_allclose(np.delete(standardizer, 1), rest * (2.5 / 4) / rest.sum(), rtol=1e-5)
 
 
 def test_sampling_mask_and_processors_apply(bigram):
   text, first = np.array([[0, 2, 4]], np.int32), np.zeros(1, np.int32)
-  laws = lambda **options: np.asarray(bigram.laws(None, text, first, Law(
+  distributions = lambda **options: np.asarray(bigram.distributions(None, text, first, Standardizer(
       **{'sampling': sd.Sampling(), 'num_rows': 9, 'num_tokens': SIZE, **options})))[0]
-  np.testing.assert_allclose(laws()[1], [*np.exp(bigram.logits(jnp.array(2))), 0, 0], rtol=1e-5)
-  assert laws(sampling=sd.Sampling(temperature=0)).argmax(-1).tolist() == [2, 3]
-  assert laws(sampling=sd.Sampling(temperature=0)).sum() == 2
-  assert (laws(sampling=sd.Sampling(top_k=2)) > 0).sum(-1).tolist() == [2, 2]
-  assert (laws(num_tokens=3)[:, 3:] == 0).all()
-  forbidden = laws(processors=(logits_processors.ForbiddenTokens((3,)),))
+  np.testing.assert_allclose(distributions()[1], [*np.exp(bigram.logits(jnp.array(2))), 0, 0], rtol=1e-5)
+  assert distributions(sampling=sd.Sampling(temperature=0)).argmax(-1).tolist() == [2, 3]
+  assert distributions(sampling=sd.Sampling(temperature=0)).sum() == 2
+  assert (distributions(sampling=sd.Sampling(top_k=2)) > 0).sum(-1).tolist() == [2, 2]
+  assert (distributions(num_tokens=3)[:, 3:] == 0).all()
+  forbidden = distributions(processors=(logits_processors.ForbiddenTokens((3,)),))
   assert (forbidden[:, 3] == 0).all() and forbidden.sum() == pytest.approx(2)
 
 

@@ -4,7 +4,7 @@ import jax
 from jax.sharding import AbstractMesh, PartitionSpec as P
 import pytest
 
-from specdec_jax.checkpoints.parameters import parameter_shapes
+from specdec_jax.models.parameters import parameter_shapes
 from specdec_jax.models.config import GPT2Config
 from specdec_jax.parallel import partition
 from specdec_jax.tpu.shapes import abstract_model

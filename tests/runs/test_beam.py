@@ -3,10 +3,10 @@ import json
 
 import pytest
 
+from specdec_jax.errors import RunFailed
 from specdec_jax.data.examples import read_examples
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.runs import beam as beam_lib
-from specdec_jax.runs import output
 
 SETTINGS = dict(num_beams=2, draft_beams=(3,), gammas=(2,), max_decode_len=12, max_input_len=32,
                 buckets=(32,), batch_size=5)
@@ -62,7 +62,7 @@ def test_other_beams_fail_after_the_report(target, draft, examples, tmp_path, mo
   monkeypatch.setattr(beam_lib.BeamMethod, '__call__', wrong)
   run = lambda **more: beam_lib.beam(
       str(tmp_path), target, examples, ModelDrafter(draft), **{**SETTINGS, **more})
-  with pytest.raises(output.RunFailed, match='2 speculative searches .* more than 0.001'):
+  with pytest.raises(RunFailed, match='2 speculative searches .* more than 0.001'):
     run()
   drafted, = json.loads((tmp_path / 'report.json').read_text())['speculative']
   assert drafted['different'] == 2 and drafted['identical'] == 7 and drafted['best_identical'] == 9

@@ -11,7 +11,7 @@ from specdec_jax.analysis import theory
 from specdec_jax.analysis import worked_example
 from specdec_jax.data.examples import Example
 from specdec_jax.runs import check as check_lib
-from specdec_jax.runs import output
+from specdec_jax.jobs import output
 from specdec_jax.runs.complete import complete
 from specdec_jax.runs.decode import decode
 import tiny_lm

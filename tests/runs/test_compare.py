@@ -4,17 +4,17 @@ import json
 import numpy as np
 import pytest
 
+from specdec_jax.errors import RunFailed
 from specdec_jax.analysis import cost as cost_lib
 from specdec_jax.analysis import theory
 from specdec_jax.data import metrics
 from specdec_jax.data.examples import read_examples
 from specdec_jax.drafters.model import ModelDrafter
-from specdec_jax.runs import agreement
-from specdec_jax.runs import batching
+from specdec_jax.measure import agreement
+from specdec_jax.jobs import batching
 from specdec_jax.runs import compare as compare_lib
-from specdec_jax.runs import output
-from specdec_jax.runs import report
-from specdec_jax.runs.methods import Method
+from specdec_jax.reports import comparison as report
+from specdec_jax.measure.methods import Method
 from specdec_jax.sampling import Sampling
 
 GREEDY, WARM = Sampling(temperature=0.0), Sampling(temperature=1.0)
@@ -45,7 +45,7 @@ def compared(target, drafter, examples, tmp_path_factory):
 
 def test_both_count_the_same_tokens_the_same_way(compared, target, examples):
   greedy, warm = compared[0]['experiments']
-  assert greedy['outputs']['relation'] == 'identical' and warm['outputs']['relation'] == 'same law'
+  assert greedy['outputs']['relation'] == 'identical' and warm['outputs']['relation'] == 'same distribution'
   assert greedy['target_alone']['tokens'] == greedy['speculative']['tokens']
   inputs = batching.encode(target, examples, 32)
   method = Method(sampling=WARM, max_decode_len=12)
@@ -135,7 +135,7 @@ def test_a_wrong_greedy_text_fails_after_the_report(
   monkeypatch.setattr(Method, '__call__', wrong)
   monkeypatch.setattr(cost_lib, 'measure', lambda *unused, **also: {2: STUB_COST})
   settings = dict(gammas=(2,), samplings=(GREEDY,), **SETTINGS)
-  with pytest.raises(output.RunFailed, match=r'greedy texts differ .* at token 2 \(margin'):
+  with pytest.raises(RunFailed, match=r'greedy texts differ .* at token 2 \(margin'):
     compare_lib.compare(str(tmp_path), target, examples, drafter, **settings)
   result = json.loads((tmp_path / 'report.json').read_text())
   outputs = result['experiments'][0]['outputs']
@@ -173,7 +173,7 @@ def test_lenience_is_called_inexact_and_t5x_is_one_more_baseline(
   result = compare_lib.compare(str(tmp_path), target, examples, drafter, gammas=(2,),
                                samplings=(WARM,), leniences=(1.0, 0.4), t5x=True, **SETTINGS)
   exact, lenient = result['experiments']
-  assert exact['outputs'] == {'relation': 'same law'}
+  assert exact['outputs'] == {'relation': 'same distribution'}
   assert lenient['outputs'] == {'relation': 'inexact (lenience 0.4)'}
   assert report.label(lenient) == 'temperature 1, gamma 2, lenience 0.4'
   assert lenient['alpha'] > exact['alpha'] and lenient['acceptance_rate'] > exact['acceptance_rate']

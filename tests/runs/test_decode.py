@@ -3,12 +3,13 @@ import json
 import numpy as np
 import pytest
 
+from specdec_jax.errors import RunFailed
 from specdec_jax.data.examples import Example, read_examples
 from specdec_jax.drafters.model import ModelDrafter
-from specdec_jax.runs import batching
+from specdec_jax.jobs import batching
 from specdec_jax.runs import decode as decode_lib
-from specdec_jax.runs import output
-from specdec_jax.runs.methods import Method
+from specdec_jax.jobs import output
+from specdec_jax.measure.methods import Method
 from specdec_jax.sampling import Sampling
 
 LENGTH = 12
@@ -114,7 +115,7 @@ def test_a_batch_that_fails_loses_nothing_else(run, monkeypatch, tmp_path, capsy
     return call(self, target, batch)
 
   monkeypatch.setattr(Method, '__call__', fails)
-  with pytest.raises(output.RunFailed, match='1 of 12 examples failed'):
+  with pytest.raises(RunFailed, match='1 of 12 examples failed'):
     run('failing', batch_size=1)
   found = lines(tmp_path / 'failing')
   assert found[4] == {'id': 'a4', 'status': 'FAILED', 'error': 'out of something'}

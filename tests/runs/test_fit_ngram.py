@@ -5,10 +5,11 @@ import json
 import numpy as np
 import pytest
 import specdec_jax as sd
+from specdec_jax.errors import ConfigError
 from specdec_jax.data.examples import Example
 from specdec_jax.data.examples import read_examples
-from specdec_jax.runs import configurables  # pylint: disable=unused-import
-from specdec_jax.runs import gin_config
+from specdec_jax.cli import configurables  # pylint: disable=unused-import
+from specdec_jax.cli import gin_config
 from specdec_jax.runs.fit_ngram import fit_ngram
 import tiny_lm
 
@@ -56,5 +57,5 @@ def test_blocks_stand_in_for_a_models(run, block, bindings):
   common = ["TARGET = 't'", "OUTPUT_DIR = 'o'", "INPUTS = 'i.txt'"]
   gin_config.parse(files, [*common, *bindings])
   if bindings and 'DRAFT' in bindings[0]:
-    with pytest.raises(gin_config.ConfigError, match='DRAFT is required'):
+    with pytest.raises(ConfigError, match='DRAFT is required'):
       gin_config.parse(files, common)

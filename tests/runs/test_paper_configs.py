@@ -1,14 +1,13 @@
 """configs/table2, table3 and table5 against the paper's figures."""
 
 import pathlib
-import re
 
 import gin
 import pytest
 
-from specdec_jax.analysis import paper
-from specdec_jax.runs import configurables  # pylint: disable=unused-import
-from specdec_jax.runs import gin_config
+from specdec_jax.cli import configurables  # pylint: disable=unused-import
+from specdec_jax.cli import gin_config
+from specdec_jax.reports import paper
 
 CONFIGS = pathlib.Path(__file__).resolve().parents[2] / 'configs'
 TASKS = {'EnDe': 'ende', 'CNN/DM': 'cnn_dm'}

@@ -5,9 +5,9 @@ import jax
 from jax.experimental.compilation_cache import compilation_cache
 import pytest
 
-from specdec_jax.runs import compilations
-from specdec_jax.runs import configurables  # pylint: disable=unused-import
-from specdec_jax.runs import gin_config
+from specdec_jax.jobs import compilations
+from specdec_jax.cli import configurables  # pylint: disable=unused-import
+from specdec_jax.cli import gin_config
 
 SETTINGS = ('jax_compilation_cache_dir', 'jax_persistent_cache_min_compile_time_secs',
             'jax_persistent_cache_min_entry_size_bytes')

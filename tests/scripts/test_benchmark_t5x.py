@@ -9,7 +9,7 @@ from absl.testing import flagsaver
 import pytest
 
 from specdec_jax.decoding import autoregressive_decode
-from specdec_jax.runs.t5x_method import as_result
+from specdec_jax.benchmarks.t5x_method import as_result
 from specdec_jax.sampling import Sampling
 from tiny_pair import draft, files, target, vocabulary  # pylint: disable=unused-import
 

@@ -12,11 +12,11 @@ from specdec_jax import tpu
 from specdec_jax.models import products
 from specdec_jax.models.config import GPT2Config, T5Config
 from specdec_jax.parallel import partition
-from specdec_jax.runs import configurables  # pylint: disable=unused-import
-from specdec_jax.runs import gin_config
+from specdec_jax.cli import configurables  # pylint: disable=unused-import
+from specdec_jax.cli import gin_config
 from specdec_jax.sampling import Sampling
 from specdec_jax.tpu import compile as compile_lib
-from specdec_jax.tpu import run
+from specdec_jax.runs import plan as run
 from specdec_jax.tpu import shapes
 from specdec_jax.tpu import tables
 from specdec_jax.tpu import topology as topology_lib

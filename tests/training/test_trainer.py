@@ -116,7 +116,7 @@ def test_optimizers_descend(make):
   assert loss(params) < before
 
 
-def test_a_teachers_laws_are_the_labels():
+def test_a_teachers_distributions_are_the_labels():
   batch = next(copy_task().from_step(0))
   token = jnp.zeros((1, 1), jnp.int32)
   make = lambda seed: T5(CONFIG).init(jax.random.key(seed), token, token)['params']

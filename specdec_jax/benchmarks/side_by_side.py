@@ -1,0 +1,75 @@
+"""Several decoders of the same weights over the same inputs, ours and others', in one table."""
+
+import jax
+
+from specdec_jax.errors import SettingError
+from specdec_jax.reports.tables import markdown
+from specdec_jax.reports.tables import number
+from specdec_jax.measure import agreement
+from specdec_jax.jobs import batching
+from specdec_jax.reports import comparison as report
+from specdec_jax.measure.methods import Method
+from specdec_jax.measure.timing import time_methods
+
+
+def compare(target, examples, methods, repeats: int, max_input_len: int, max_decode_len: int,
+            others: str) -> None:
+  """Prints the table of `measure` over examples at batch 1.
+
+  Args:
+    target, methods, repeats: as in `measure`.
+    examples: of `data.examples.Example`.
+    max_input_len: longer inputs are refused.
+    max_decode_len: of the methods, for the heading.
+    others: whose texts the first method gives, such as 'T5X'.
+
+  Raises:
+    ValueError: texts differ where no tie explains it; the table is printed first.
+  """
+  inputs = batching.encode(target, examples, max_input_len)
+  batches = batching.batches(inputs, 1, max_input_len)
+  table, wrong = measure(target, inputs, batches, methods, repeats)
+  print(f'Target: {report.describe(target)}. {len(examples)} inputs at batch 1, greedy, up to '
+        f'{max_decode_len} tokens, medians of {repeats}, on {jax.devices()[0].device_kind}.\n\n{table}')
+  if wrong:
+    possessive = others + ("'" if others.endswith('s') else "'s")
+    raise SettingError(f'{len(wrong)} texts differ from {possessive} where no tie explains it: '
+                     + '; '.join(wrong[:3]))
+
+
+def measure(target, inputs, batches, methods, repeats: int) -> tuple[str, list[str]]:
+  """Times the methods, the first being what the others are compared with.
+
+  Args:
+    target: the `Model`.
+    inputs, batches: from `runs.batching`, batch size 1.
+    methods: called as `runs.methods.Method`.
+    repeats: timings of each input.
+
+  Returns:
+    A markdown table, and a line for each text that differs from the first
+    method's where the target's two largest logits do not tie.
+  """
+  timed = time_methods(target, methods, batches, repeats, 'benchmark')
+  base = _tokens_per_second(timed[0], batches)
+  name = lambda t: f'specdec_jax, {t.method.name}' if isinstance(t.method, Method) else t.method.name
+  rows, wrong = [], []
+  for t in timed:
+    differences = agreement.differences(target, inputs, batches, timed[0].results, t.results)
+    not_ties = agreement.not_ties(differences, target.config.dtype)
+    wrong += [f'{name(t)}: example {d.id} differs at token {d.position} (margin '
+              f'{d.margin:.3g})' for d in not_ties]
+    speed, drafted = _tokens_per_second(t, batches), t.count('drafted', batches)
+    emitted, calls = t.count('emitted', batches), t.count('target_calls', batches)
+    rows.append([
+        name(t), emitted, number(speed, 1), number(speed / base, 2, 'X'),
+        number(emitted / calls, 2),
+        number(t.count('accepted', batches) / drafted, 3) if drafted else None,
+        f'{len(batches) - len(differences)} of {len(batches)}', number(t.warm_up_seconds, 1)])
+  header = ['decoder', 'tokens', 'tokens/s', f'against {name(timed[0])}', 'tokens per call',
+            'acceptance rate', 'equal texts', 'warm-up, s']
+  return markdown(header, rows), wrong
+
+
+def _tokens_per_second(timed, batches) -> float:
+  return timed.count('emitted', batches) / float(timed.seconds.sum())

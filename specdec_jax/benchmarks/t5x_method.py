@@ -1,0 +1,81 @@
+"""T5X's own decode as a method to time: the baseline of the paper's Table 2.
+
+As in its infer.py: `EncoderDecoderModel.predict_batch` with `temperature_sample` over its minimal
+network (t5x/examples/t5/network.py). It does not mask the padding rows behind a vocabulary.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from specdec_jax.errors import SettingError
+from specdec_jax.results import Result, Stats, Status
+from specdec_jax.sampling import Sampling
+
+_FIXED = {'relative_bias_per_layer': False, 'scale_tied_logits': True, 'num_buckets': 32,
+          'max_distance': 128, 'layer_norm_epsilon': 1e-6, 'decoder_start_id': 0}
+
+
+def t5x_config(config) -> dict:
+  """Our T5Config as arguments of T5X's; ValueError where its network is built otherwise."""
+  other = [f'{name} = {getattr(config, name)} (T5X: {value})' for name, value in _FIXED.items()
+           if getattr(config, name) != value]
+  if other:
+    raise SettingError(f"T5X's minimal network has no {', '.join(other)}; this model can't be "
+                     'compared with it.')
+  same = ('vocab_size', 'emb_dim', 'num_heads', 'head_dim', 'mlp_dim', 'num_encoder_layers',
+          'num_decoder_layers', 'mlp_activations', 'logits_via_embedding')
+  return {**{name: getattr(config, name) for name in same}, 'dtype': jnp.dtype(config.dtype),
+          'dropout_rate': 0.0}
+
+
+class T5XMethod:
+  """T5X's jitted one-token decode, called and counted as a `runs.methods.Method`."""
+
+  name = 'T5X'
+
+  def __init__(self, target, max_decode_len: int, sampling: Sampling = Sampling(temperature=0.0),
+               seed: int = 0):
+    fields = t5x_config(target.config)
+    try:
+      from t5x import decoding
+      from t5x import models
+      from t5x.examples.t5 import network
+      import seqio
+    except ImportError as e:
+      raise ImportError(
+          f"T5X can't be imported ({e}); install it from github.com/google-research/t5x: "
+          "pip install -e '.[t5x]'") from e
+    vocabulary = seqio.PassThroughVocabulary(size=target.config.vocab_size, eos_id=target.eos_id)
+    decode_fn = functools.partial(
+        decoding.temperature_sample, temperature=sampling.temperature, topk=sampling.top_k,
+        topp=sampling.top_p if sampling.top_p < 1 else 0.0)
+    model = models.EncoderDecoderModel(
+        network.Transformer(network.T5Config(**fields)), vocabulary, vocabulary, optimizer_def=None,
+        decode_fn=decode_fn)
+    self._predict = jax.jit(model.predict_batch)
+    self._max_decode_len, self._seed = max_decode_len, seed
+
+  def __call__(self, target, batch) -> Result:
+    """Decodes a `batching.Batch`; the tokens are on the host when it returns."""
+    empty = np.zeros((len(batch.tokens), self._max_decode_len), np.int32)
+    key = jax.random.fold_in(jax.random.PRNGKey(self._seed), np.uint32(batch.ids[0]))
+    tokens = self._predict(target.params, {'encoder_input_tokens': batch.tokens,
+                                           'decoder_input_tokens': empty}, key)
+    return as_result(tokens, target.eos_id)
+
+
+def as_result(tokens, eos_id: int) -> Result:
+  """One-token texts int [B, L], counted as ours: up to the first EOS, EOS included."""
+  tokens = np.asarray(tokens)
+  ends = tokens == eos_id
+  lengths = np.where(ends.any(1), ends.argmax(1) + 1, tokens.shape[1]).astype(np.int32)
+  none, by_position = np.zeros_like(lengths), np.zeros((len(tokens), 0), np.int32)
+  return Result(
+      tokens=np.where(np.arange(tokens.shape[1]) < lengths[:, None], tokens, 0), lengths=lengths,
+      status=np.where(ends.any(1), Status.EOS, Status.LENGTH).astype(np.int32),
+      scores=np.full(len(tokens), np.nan, np.float32),  # predict_batch returns none
+      stats=Stats(target_calls=lengths, drafted=none, accepted=none, emitted=lengths,
+                  accepted_by_position=by_position, drafted_by_position=by_position))

@@ -1,0 +1,58 @@
+"""What every run shares: the compilation cache, the output directory and its records."""
+
+from collections.abc import Callable
+import os
+
+from absl import logging
+import gin
+import jax
+
+from specdec_jax.errors import SettingError
+from specdec_jax.parallel import hosts as hosts_lib
+from specdec_jax.cli import gin_config
+from specdec_jax.jobs import output
+from specdec_jax.jobs import sharing
+
+
+def main(run: Callable = gin.REQUIRED, output_dir: str = gin.REQUIRED,
+         compilation_cache_dir: str | None = '~/.cache/specdec_jax/compilation',
+         hosts: hosts_lib.Hosts | None = None):
+  """Runs `run(output_dir)` and saves beside its results what they came from.
+
+  Args:
+    run: such as @decode or @compare.
+    output_dir: a local directory; one that holds the results of the same
+      configuration is continued, any other is refused.
+    compilation_cache_dir: where compiled programs are kept between runs, unless
+      JAX_COMPILATION_CACHE_DIR names another place; None keeps none.
+    hosts: @Hosts() where this process is one of several, each of which runs the same command.
+  """
+  keep_compilations(compilation_cache_dir)
+  with hosts_lib.joined(hosts):
+    if hosts_lib.count() > 1 and not getattr(run, 'several_hosts', False):
+      raise SettingError(f'{run.__name__} runs in one process, and this is one of {hosts_lib.count()}; '
+                       'decode runs in several.')
+    output_dir = sharing.claim(output_dir, gin_config.flat())
+    output.write(output_dir, 'config.gin', gin.config_str())
+    output.write_json(output_dir, 'environment.json', output.environment())
+    try:
+      run(output_dir)
+    finally:
+      output.write(output_dir, 'operative_config.gin', gin.operative_config_str())
+
+
+def keep_compilations(directory: str | None) -> None:
+  """Turns jax's persistent compilation cache on, for programs of every size and compile time."""
+  directory = jax.config.jax_compilation_cache_dir or directory
+  if directory is None:
+    return
+  directory = os.path.expanduser(directory) if '://' not in directory else directory
+  try:
+    if '://' not in directory:
+      os.makedirs(directory, exist_ok=True)
+  except OSError as e:
+    logging.warning('No compilation cache: %s. Set main.compilation_cache_dir.', e)
+    return
+  jax.config.update('jax_compilation_cache_dir', directory)
+  jax.config.update('jax_persistent_cache_min_compile_time_secs', 0)
+  jax.config.update('jax_persistent_cache_min_entry_size_bytes', -1)

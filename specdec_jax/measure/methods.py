@@ -1,0 +1,58 @@
+"""How a run decodes: with a drafter or without, as one callable."""
+
+from collections.abc import Callable
+import dataclasses
+from typing import Any
+
+from specdec_jax.errors import SettingError
+from specdec_jax.decoding import autoregressive_decode
+from specdec_jax.decoding import speculative_decode
+from specdec_jax.results import Result
+from specdec_jax.sampling import Sampling
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Method:
+  """The settings of a decode; without a drafter it is the one-token baseline.
+
+  Attributes:
+    drafter: such as a `ModelDrafter`, or None.
+    gamma: draft tokens an iteration, 7 by default; only with a drafter.
+    lenience: 1 is exact, and the default; only with a drafter.
+    sampling, max_decode_len, seed, logits_processors: as in `speculative_decode`.
+  """
+
+  drafter: Any = None
+  gamma: int | None = None
+  lenience: float | None = None
+  sampling: Sampling = Sampling()
+  max_decode_len: int = 128
+  seed: int = 0
+  logits_processors: tuple[Callable, ...] = ()
+
+  def __post_init__(self):
+    if self.drafter is None:
+      ignored = [f'{n} = {getattr(self, n)}' for n in ('gamma', 'lenience')
+                 if getattr(self, n) is not None]
+      if ignored:
+        raise SettingError(f"{' and '.join(ignored)} would be ignored: there is no drafter, so this "
+                         'is plain decoding; set a drafter or leave it out.')
+    else:
+      object.__setattr__(self, 'gamma', 7 if self.gamma is None else self.gamma)
+      object.__setattr__(self, 'lenience', 1.0 if self.lenience is None else self.lenience)
+
+  @property
+  def name(self) -> str:
+    if self.drafter is None:
+      return 'target alone'
+    inexact = '' if self.lenience == 1 else f', lenience {self.lenience} (inexact)'
+    return f'drafter: {self.drafter.name}, gamma {self.gamma}{inexact}'
+
+  def __call__(self, target, batch) -> Result:
+    """Decodes a `batching.Batch`."""
+    common = dict(sampling=self.sampling, max_decode_len=self.max_decode_len, seed=self.seed,
+                  ids=batch.ids, logits_processors=self.logits_processors, lengths=batch.lengths)
+    if self.drafter is None:
+      return autoregressive_decode(target, batch.tokens, **common)
+    return speculative_decode(target, self.drafter, batch.tokens, gamma=self.gamma,
+                              lenience=self.lenience, **common)

@@ -1,0 +1,229 @@
+"""The paper's figures 2 to 5 and Table 2's plot, from theory, measured times and compare reports."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from specdec_jax.reports import paper
+from specdec_jax.analysis import theory
+from specdec_jax.analysis.cost import Cost
+from specdec_jax.reports.measured import Measured
+
+_ALPHAS = np.linspace(0, 1, 401)[:-1]
+_ENCODER, _DRAFT, _TARGET = '#8d6e63', '#f9a825', '#1565c0'
+
+
+def expected_tokens(gammas: Sequence[int] = (1, 3, 5, 7, 10), measured: Sequence[Measured] = ()):
+  """Figure 2: eq. 1 over alpha, with measured tokens per call on it. A matplotlib `Figure`."""
+  gammas = _with_measured(gammas, measured)
+  fig, (axes,) = _figure(1)
+  for gamma, colour in _coloured(gammas):
+    axes.plot(_ALPHAS, theory.expected_tokens(_ALPHAS, gamma), color=colour,
+              label=f'$\\gamma$ = {gamma}')
+    _points(axes, [(m.alpha, m.tokens_per_call) for m in measured if m.gamma == gamma], colour)
+  axes.plot(_ALPHAS, theory.oracle_tokens(_ALPHAS), color='0.6', linestyle=':',
+            label='an oracle for $\\gamma$')
+  axes.set(xlabel='$\\alpha$', ylabel='tokens per target call [eq. 1]', xlim=(0, 1),
+           ylim=(1, max(gammas) + 1))
+  _legend(axes, measured)
+  return fig
+
+
+def optimal_gamma(cs: Sequence[float] = (0.01, 0.02, 0.05, 0.1, 0.2),
+                  measured: Sequence[Measured] = ()):
+  """Figure 3: the best gamma over alpha, and the fastest where several were measured."""
+  from matplotlib.ticker import MaxNLocator
+  fig, (axes,) = _figure(1)
+  for c, colour in _coloured(cs):
+    axes.step(_ALPHAS, theory.optimal_gamma(_ALPHAS, c), where='mid', color=colour,
+              label=f'$c$ = {c:g}')
+  tried = {}
+  for m in measured:
+    tried.setdefault((m.drafter, m.temperature, m.lenience), []).append(m)
+  best = [max(ms, key=lambda m: m.speed_up) for ms in tried.values() if len(ms) > 1]
+  _points(axes, [(m.alpha, m.gamma) for m in best], 'black')
+  for m in best:
+    axes.annotate(f' c {m.c:.2f}', (m.alpha, m.gamma), fontsize=8)
+  top = max([20, *(m.gamma + 2 for m in best)])
+  axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+  axes.set(xlabel='$\\alpha$', ylabel='best $\\gamma$ [§3.5]', xlim=(0, 1), ylim=(-0.5, top))
+  _legend(axes, best, 'fastest of those measured')
+  return fig
+
+
+def speed_up_and_operations(gammas: Sequence[int] = (3, 5, 7, 10),
+                            measured: Sequence[Measured] = ()):
+  """Figure 4: thms 3.8 and 3.11 over alpha with c = c_hat = 0, and what was measured.
+
+  A hollow point is thm 3.8 with the measured c and verify cost.
+  """
+  gammas = _with_measured(gammas, measured)
+  fig, (left, right) = _figure(2)
+  for gamma, colour in _coloured(gammas):
+    ours = [m for m in measured if m.gamma == gamma]
+    label = f'$\\gamma$ = {gamma}'
+    left.plot(_ALPHAS, theory.walltime_improvement(_ALPHAS, gamma, 0), color=colour, label=label)
+    right.plot(_ALPHAS, theory.operations_increase(_ALPHAS, gamma, 0), color=colour, label=label)
+    _points(left, [(m.alpha, m.speed_up) for m in ours], colour)
+    for m in ours:
+      predicted = m.predicted_with_verify_cost
+      left.plot([m.alpha] * 2, [m.speed_up, predicted], color=colour, linewidth=0.8)
+      left.plot(m.alpha, predicted, 'o', color=colour, markerfacecolor='white', zorder=3)
+    _points(right, [(m.alpha, m.operations) for m in ours], colour)
+  left.set(xlabel='$\\alpha$', ylabel='speed-up [thm 3.8]', xlim=(0, 1), ylim=(0, max(gammas) + 1))
+  right.set(xlabel='$\\alpha$', ylabel='operations [thm 3.11]', xlim=(0, 1),
+            ylim=(0, max(gammas) + 1))
+  if measured:
+    left.plot([], [], 'o', color='0.3', markerfacecolor='white', label='thm 3.8, measured costs')
+  _legend(left, measured)
+  _legend(right, measured)
+  return fig
+
+
+def speed_up_over_gamma(measured: Sequence[Measured], also: Sequence[paper.Experiment] = ()):
+  """Table 2 as a plot, a panel a task and temperature: expected, measured and printed speed-ups.
+
+  Args:
+    measured: the experiments; each with the paper's row where it has one.
+    also: rows of the paper to draw in the panels of their temperature.
+  """
+  panels = list(dict.fromkeys((m.task, m.temperature) for m in measured))
+  fig, panel_axes = _figure(len(panels))
+  for axes, panel in zip(panel_axes, panels):
+    here = [m for m in measured if (m.task, m.temperature) == panel]
+    for name, colour in _coloured(list(dict.fromkeys(m.name for m in here))):
+      ours = [m for m in here if m.name == name]
+      axes.plot(*expected_speed_ups(ours), color=colour, label=f'{name}, thm 3.8')
+      for marker, words, points in (
+          ('o', 'measured', [(m.gamma, m.speed_up) for m in ours]),
+          ('x', 'over T5X', [(m.gamma, m.speed_up_over_t5x) for m in ours if m.speed_up_over_t5x]),
+          ('s', 'paper', [(m.printed.gamma, m.printed.speed_up) for m in ours if m.printed])):
+        if points:
+          axes.plot(*zip(*points), marker, color=colour, fillstyle='none', label=f'{name}, {words}')
+    for row in also:
+      if row.temperature == panel[1]:
+        axes.plot(row.gamma, row.speed_up, 's', color='0.4', fillstyle='none',
+                  label=f'paper: {row.task}, {row.draft}')
+    axes.axhline(1, color='0.6', linewidth=0.5)
+    axes.set(title=f'{panel[0]}, temperature {panel[1]:g}', xlabel='$\\gamma$', ylabel='speed-up')
+    axes.set_ylim(bottom=0)
+    axes.legend(frameon=False, fontsize=8)
+  return fig
+
+
+def expected_speed_ups(measured: Sequence[Measured]):
+  """Thm 3.8 up to the longest gamma, with a draft's mean alpha and c.
+
+  The verify cost goes from 1 at gamma = 0 in straight lines through what was measured.
+  """
+  tried, alpha, c, verify_cost = np.array(
+      sorted((m.gamma, m.alpha, m.c, m.verify_cost) for m in measured)).T
+  gammas = np.arange(1, int(tried.max()) + 1)
+  verify_costs = np.interp(gammas, [0, *tried], [1, *verify_cost])
+  return gammas, theory.walltime_improvement(alpha.mean(), gammas, c.mean(), verify_costs)
+
+
+def acceptance_by_position(series: Sequence[tuple[str, Sequence[float], float | None]]):
+  """Acceptance rate of draft tokens by their place in the block.
+
+  Independent and equal betas [§3.1] would give alpha to the power of the place.
+
+  Args:
+    series: label, acceptance rate by place, and alpha (None: its powers are not drawn).
+  """
+  fig, (axes,) = _figure(1)
+  longest = max(len(rates) for _, rates, _ in series)
+  for (label, rates, alpha), colour in _coloured(series):
+    places = np.arange(1, len(rates) + 1)
+    axes.plot(places, rates, 'o-', color=colour, label=label)
+    if alpha is not None:
+      axes.plot(places, alpha ** places, ':', color=colour)
+  axes.set(xlabel='place in the block', ylabel='acceptance rate', ylim=(0, 1.02))
+  axes.set_xticks(range(1, longest + 1))
+  axes.legend(frameon=False, fontsize=8)
+  return fig
+
+
+def timeline(decodes: Sequence[tuple[Cost, int]], tokens: int):
+  """Figure 5: encoder, draft and target calls in time, for each gamma and for plain decoding.
+
+  Every call has its measured median time; how many there were comes from real decodes.
+
+  Args:
+    decodes: times and number of iterations of a decode with each gamma.
+    tokens: length of the same text, decoded without a draft.
+  """
+  rows = [(f'$\\gamma$ = {cost.gamma}', calls(cost, iterations)) for cost, iterations in decodes]
+  rows.append(('plain', plain_calls(decodes[0][0], tokens)))
+  fig, (axes,) = _figure(1, width=9, height=0.6 + 0.75 * len(rows))
+  colours = {'encoder': _ENCODER, 'draft': _DRAFT, 'target': _TARGET}
+  for y, (_, spans) in enumerate(rows):
+    for name, colour in colours.items():
+      bars = [(1e3 * start, 1e3 * length) for kind, start, length in spans if kind == name]
+      axes.broken_barh(bars, (y - 0.35, 0.7), facecolors=colour, edgecolors='white',
+                       linewidth=0.2, label=f'{name} call' if not y else None)
+    end = 1e3 * sum(spans[-1][1:])
+    axes.annotate(f' {end:.0f} ms', (end, y), va='center', fontsize=8)
+  axes.set(yticks=range(len(rows)), yticklabels=[name for name, _ in rows], xlabel='ms',
+           ylim=(len(rows) - 0.4, -0.6))
+  axes.set_xlim(0, 1.1 * max(1e3 * sum(spans[-1][1:]) for _, spans in rows))
+  axes.legend(frameon=False, fontsize=8, ncols=3, loc='lower center', bbox_to_anchor=(0.5, 1.0))
+  return fig
+
+
+def calls(cost: Cost, iterations: int) -> list[tuple[str, float, float]]:
+  """(what, start, length) of a speculative decode's calls, in seconds."""
+  iteration = [('draft', cost.draft_step)] * cost.gamma + [('target', cost.verify_pass)]
+  return _after_one_another([('encoder', cost.target_encoder), ('encoder', cost.draft_encoder),
+                             *iteration * iterations])
+
+
+def plain_calls(cost: Cost, tokens: int) -> list[tuple[str, float, float]]:
+  """The same of a decode without a draft."""
+  return _after_one_another([('encoder', cost.target_encoder),
+                             *[('target', cost.target_step)] * tokens])
+
+
+def save(fig, path: str) -> None:
+  """Writes a figure as .png or .svg; the same figure gives the same bytes."""
+  import matplotlib
+  with matplotlib.rc_context({'svg.hashsalt': 'specdec_jax', 'svg.fonttype': 'none'}):
+    fig.savefig(path, dpi=120, metadata={'Date': None} if path.endswith('.svg') else None)
+
+
+def _after_one_another(parts):
+  start, placed = 0.0, []
+  for name, length in parts:
+    placed.append((name, start, length))
+    start += length
+  return placed
+
+
+def _figure(columns: int, width: float | None = None, height: float = 3.4):
+  from matplotlib.figure import Figure  # not pyplot: no window, no global state
+  fig = Figure(figsize=(width or 4.8 * columns, height), layout='constrained')
+  axes = fig.subplots(1, columns, squeeze=False)[0]
+  for one in axes:
+    one.spines[['top', 'right']].set_visible(False)
+  return fig, axes
+
+
+def _coloured(items):
+  import matplotlib
+  colours = matplotlib.colormaps['viridis'](np.linspace(0, 0.85, len(items)))
+  return zip(items, map(tuple, colours))
+
+
+def _with_measured(gammas, measured):
+  return sorted({*gammas, *(m.gamma for m in measured)})
+
+
+def _points(axes, points, colour):
+  if points:
+    axes.plot(*zip(*points), 'o', color=colour, markeredgecolor='black', zorder=4)
+
+
+def _legend(axes, measured, words='measured'):
+  if measured:
+    axes.plot([], [], 'o', color='0.3', markeredgecolor='black', label=words)
+  axes.legend(frameon=False, fontsize=8)

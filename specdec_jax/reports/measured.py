@@ -1,0 +1,99 @@
+"""What compare runs measured, from their report.json, beside what the theory says."""
+
+from collections.abc import Sequence
+import dataclasses
+import json
+import os
+
+from specdec_jax.errors import SettingError
+from specdec_jax.reports import paper
+from specdec_jax.analysis import theory
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Measured:
+  """One experiment of a compare run.
+
+  Attributes:
+    drafter, temperature, gamma, lenience: what was run.
+    alpha: by cor. 3.6.
+    c, c_hat, verify_cost: as in `theory`.
+    tokens_per_call, speed_up: measured.
+    acceptance: acceptance rate by place in the block, where the report holds it.
+    speed_up_over_t5x: where T5X was timed too.
+    relation: how the outputs compare with the target's own.
+    task: as a table calls it.
+    printed: the paper's row for it, if it has one.
+  """
+
+  drafter: str
+  temperature: float
+  gamma: int
+  alpha: float
+  c: float
+  c_hat: float
+  verify_cost: float
+  tokens_per_call: float
+  speed_up: float
+  lenience: float = 1.0
+  acceptance: tuple[float, ...] = ()
+  speed_up_over_t5x: float | None = None
+  relation: str = ''
+  task: str = ''
+  printed: paper.Experiment | None = None
+
+  @classmethod
+  def of(cls, experiment: dict, drafter: str, task: str = '', printed: paper.Experiment | None = None):
+    """From an experiment of report.json."""
+    e = experiment
+    return cls(drafter=drafter, task=task, printed=printed, temperature=e['sampling']['temperature'],
+               lenience=e.get('lenience', 1.0), acceptance=acceptance_rates(
+                   e.get('accepted_by_position', ()), e.get('drafted_by_position', ())),
+               speed_up_over_t5x=e.get('speed_up_over_t5x'),
+               relation=e.get('outputs', {}).get('relation', ''),
+               **{n: e[n] for n in ('gamma', 'alpha', 'c', 'c_hat', 'verify_cost', 'tokens_per_call',
+                                    'speed_up')})
+
+  @property
+  def name(self) -> str:
+    return self.drafter + (f', lenience {self.lenience:g}' if self.lenience < 1 else '')
+
+  @property
+  def predicted(self) -> float:
+    """Thm 3.8."""
+    return theory.walltime_improvement(self.alpha, self.gamma, self.c)
+
+  @property
+  def predicted_with_verify_cost(self) -> float:
+    return theory.walltime_improvement(self.alpha, self.gamma, self.c, self.verify_cost)
+
+  @property
+  def operations(self) -> float:
+    """Measured counterpart of thm 3.11: operations of an iteration over those of its tokens."""
+    return (self.gamma * self.c_hat + self.gamma + 1) / self.tokens_per_call
+
+
+def read(paths: Sequence[str | os.PathLike]) -> list[Measured]:
+  """The experiments of one or more report.json files, in order.
+
+  Raises:
+    FileNotFoundError, ValueError: a line that names the file.
+  """
+  return [m for path in paths for m in _read(os.path.expanduser(os.fspath(path)))]
+
+
+def acceptance_rates(accepted: Sequence[int], drafted: Sequence[int]) -> tuple[float, ...]:
+  """Acceptance rate by place in the block, as far as a draft token could be used."""
+  return tuple(a / d for a, d in zip(accepted, drafted) if d)
+
+
+def _read(path: str):
+  try:
+    with open(path, encoding='utf-8') as f:
+      report = json.load(f)
+    yield from (Measured.of(e, report['drafter']) for e in report['experiments'])
+  except FileNotFoundError:
+    raise FileNotFoundError(f"There is no report at '{path}'; a compare run writes one: "
+                            '--gin_file=configs/demo/compare.gin.') from None
+  except (ValueError, KeyError, TypeError) as e:
+    raise SettingError(f"'{path}' is not the report.json of a compare run ({e!r}).") from None

@@ -1,0 +1,153 @@
+"""A decode iteration by iteration, read off `Result.trace`, and its picture [fig. 1]."""
+
+import dataclasses
+import html
+import os
+import sys
+
+from specdec_jax.errors import SettingError
+
+ACCEPTED, REJECTED, CORRECTION, BONUS = 'accepted', 'rejected', 'correction', 'bonus'
+COLOURS = {ACCEPTED: '#2e7d32', REJECTED: '#c62828', CORRECTION: '#1565c0', BONUS: '#1565c0'}
+_ANSI = {ACCEPTED: '32', REJECTED: '31;9', CORRECTION: '94', BONUS: '94'}  # 9: struck through
+_MARKS = {ACCEPTED: ('', ''), REJECTED: ('~', '~'), CORRECTION: ('[', ']'), BONUS: ('[', ']')}
+_SPACE = '\u2581'  # how SentencePiece writes a space
+_LEGEND = ((ACCEPTED, 'accepted draft token'), (REJECTED, 'rejected draft token'),
+           (CORRECTION, "the target's own token"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Iteration:
+  """One run of algorithm 1 on a row, what was cut off behind EOS or the budget left out.
+
+  Attributes:
+    accepted: draft tokens that were emitted.
+    rejected: the draft token that the target refused; None where it refused none.
+    next_token: the target's correction of it, or the bonus token where all were
+      accepted; None where the text had ended before.
+  """
+
+  accepted: tuple[int, ...]
+  rejected: int | None
+  next_token: int | None
+
+  @property
+  def emitted(self) -> tuple[int, ...]:
+    return self.accepted + (() if self.next_token is None else (self.next_token,))
+
+  def tokens(self):
+    """(token, kind) in the order of figure 1."""
+    yield from ((t, ACCEPTED) for t in self.accepted)
+    if self.rejected is not None:
+      yield self.rejected, REJECTED
+    if self.next_token is not None:
+      yield self.next_token, BONUS if self.rejected is None else CORRECTION
+
+
+def iterations(result, row: int = 0) -> list[Iteration]:
+  """The iterations of one row of a `Result` that was decoded with trace=True."""
+  trace = _trace(result)
+  found = []
+  for i in range(int(result.stats.target_calls[row])):
+    draft = [int(t) for t in trace.drafts[row, i]]
+    num_accepted, emitted = int(trace.num_accepted[row, i]), int(trace.emitted[row, i])
+    whole = emitted == num_accepted + 1  # the block was not cut short
+    rejected = draft[num_accepted] if whole and num_accepted < len(draft) else None
+    found.append(Iteration(accepted=tuple(draft[:min(num_accepted, emitted)]), rejected=rejected,
+                           next_token=int(trace.next_token[row, i]) if whole else None))
+  return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture:
+  """Figure 1 of one text: a line an iteration; shows itself in notebooks.
+
+  Attributes:
+    lines: (piece, kind) of each iteration's tokens.
+    title: stands above, such as the source text.
+  """
+
+  lines: tuple[tuple[tuple[str, str], ...], ...]
+  title: str = ''
+
+  def text(self, colour: bool | None = None) -> str:
+    """Lines for a terminal, in colours (ANSI) or with ~rejected~ and [the target's].
+
+    Args:
+      colour: by default where stdout is a terminal and NO_COLOR is not set.
+    """
+    if colour is None:
+      colour = sys.stdout.isatty() and not os.environ.get('NO_COLOR')
+    if colour:
+      show = lambda text, kind: f'\x1b[{_ANSI[kind]}m{text}\x1b[0m'
+    else:
+      show = lambda text, kind: text.join(_MARKS[kind])
+    width = len(str(len(self.lines)))
+    legend = ', '.join(show(words, kind) for kind, words in _LEGEND)
+    rows = [f'{i:>{width}}  ' + ''.join(_spaced(line, show))
+            for i, line in enumerate(self.lines, 1)]
+    return '\n'.join([*([self.title] if self.title else []), legend, *rows]) + '\n'
+
+  def html(self) -> str:
+    """A fragment, colours inline, that depends on no style sheet."""
+    show = lambda text, kind: (
+        f'<span class="{kind}" style="color:{COLOURS[kind]}'
+        f'{";text-decoration:line-through" if kind == REJECTED else ""}">{html.escape(text)}</span>')
+    rows = [f'<li>{"".join(_spaced(line, show))}</li>' for line in self.lines]
+    legend = ', '.join(show(words, kind) for kind, words in _LEGEND)
+    title = f'<p><b>{html.escape(self.title)}</b></p>' if self.title else ''
+    return (f'<div class="specdec-trace">{title}<p>{legend}</p>'
+            f'<ol style="font-family:monospace">{"".join(rows)}</ol></div>')
+
+  def _repr_html_(self) -> str:
+    return self.html()
+
+  def __str__(self) -> str:
+    return self.text(colour=False)
+
+  def figure(self):
+    """A matplotlib `Figure`, one line of monospaced text an iteration."""
+    from matplotlib.figure import Figure
+    rows = [[(self.title, None)], *([(f'{i:>2}  ', None), *line]
+                                    for i, line in enumerate(self.lines, 1)),
+            [part for kind, words in _LEGEND for part in ((words, kind), ('   ', None))]]
+    columns = max(sum(len(text) for text, _ in row) for row in rows)
+    size = 9  # points
+    advance = 0.602 * size / 72  # inches a character of this font
+    width, height = columns + 2, len(rows) + 1
+    fig = Figure(figsize=(advance * width, 1.8 * size / 72 * height))
+    axes = fig.add_axes((0, 0, 1, 1), xlim=(-1, width - 1), ylim=(height - 1, -1))
+    axes.set_axis_off()
+    for y, row in enumerate(rows):
+      x = 0
+      for text, kind in row:
+        colour = COLOURS.get(kind, '#444444')
+        axes.text(x, y, text, family='DejaVu Sans Mono', fontsize=size, color=colour,
+                  va='center_baseline', parse_math=False)
+        if kind == REJECTED:
+          axes.plot([x + len(text) - len(text.lstrip()), x + len(text)], [y, y], color=colour,
+                    linewidth=1)
+        x += len(text)
+    return fig
+
+
+def picture(model, result, row: int = 0, title: str = '') -> Picture:
+  """Figure 1 of one row of a `Result` decoded with trace=True, in the model's own pieces."""
+  vocabulary = model.vocabulary
+  piece = vocabulary.piece if vocabulary is not None else lambda token: f' <{token}>'
+  show = lambda token: piece(token).replace(_SPACE, ' ') if piece(token) != _SPACE else _SPACE
+  return Picture(lines=tuple(tuple((show(token), kind) for token, kind in iteration.tokens())
+                             for iteration in iterations(result, row)), title=title)
+
+
+def _spaced(line, show):
+  """Shows each piece; the space in front of a word stays outside of its colour."""
+  for text, kind in line:
+    word = text.lstrip(' ')
+    yield text[:len(text) - len(word)] + (show(word, kind) if word else '')
+
+
+def _trace(result):
+  if result.trace is None:
+    raise SettingError('This result has no trace; decode with speculative_decode(..., trace=True).')
+  return result.trace

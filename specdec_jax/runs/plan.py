@@ -1,0 +1,55 @@
+"""The plan run: one plan, Table 2's rows where they apply, and a table over gammas, batches and chips."""
+
+from collections.abc import Sequence
+import os
+from typing import Any
+
+from specdec_jax.jobs import output
+from specdec_jax.sampling import Sampling
+from specdec_jax.tpu import tables
+from specdec_jax.tpu.chips import CHIPS
+from specdec_jax.tpu.plan import plan as compile_plan
+from specdec_jax.tpu.traffic import Assumptions
+
+
+def plan(output_dir: str, target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v4',
+         topology: str = '1x1x1', gamma: int = 7, batch: int = 1, input_length: int = 128,
+         max_decode_len: int = 128, sampling: Sampling = Sampling(temperature=0.0),
+         alpha: float | None = None, dtype: str = 'bfloat16', layer_seconds: float = 15e-6,
+         collective_seconds: float = 10e-6, data: int = 1, split_draft: bool = False, passes: bool = True,
+         grid_gammas: Sequence[int] = (3, 5, 7), grid_batches: Sequence[int] = (1, 4, 16, 64, 256),
+         grid_chips: Sequence[str] = tuple(CHIPS)) -> dict:
+  """Writes plan.json, plan.md, plan.png and program.txt into output_dir and prints plan.md.
+
+  Args:
+    output_dir: claimed by `launch.main`.
+    target, draft, chip, topology, gamma, batch, input_length, max_decode_len, sampling, alpha,
+      dtype, data, split_draft, passes: as in `tpu.plan`.
+    layer_seconds, collective_seconds: see `traffic.Assumptions`.
+    grid_gammas, grid_batches, grid_chips: of the table of predictions, which needs an alpha.
+
+  Returns:
+    What plan.json holds.
+  """
+  assumptions = Assumptions(layer_seconds=layer_seconds, collective_seconds=collective_seconds)
+  shape = dict(input_length=input_length, max_decode_len=max_decode_len, assumptions=assumptions)
+  grid = None
+  if alpha is not None and draft is not None:
+    grid = tables.grid(target, draft, alpha, grid_gammas, grid_batches, grid_chips, dtype=dtype, **shape)
+  found = compile_plan(
+      target, draft, chip, topology, gamma, batch, sampling=sampling, alpha=alpha, dtype=dtype,
+      data=data, split_draft=split_draft, passes=passes, **shape)
+  result, text = {'plan': tables.to_json(found)}, tables.markdown(found)
+  if target == 't5_1_1_xxl' and draft in tables.PAPER_DRAFTS.values():
+    result['table_2'] = tables.beside_the_paper(chip, topology, batch=batch, **shape)
+    text += '\n' + tables.paper_markdown(result['table_2'])
+  if grid is not None:
+    result['grid'] = grid
+    text += f'\nPredicted speed-up at alpha {alpha}, on one chip of each kind, whether it fits or not:\n\n'
+    text += tables.grid_markdown(grid)
+    tables.plot(grid, os.path.join(os.path.expanduser(output_dir), 'plan.png'))
+  output.write_json(output_dir, 'plan.json', result)
+  output.write(output_dir, 'plan.md', text)
+  output.write(output_dir, 'program.txt', found.program)
+  print(text)
+  return result

@@ -1,0 +1,33 @@
+"""Reports as the compare and alphas runs write them, and scripts as modules."""
+
+import contextlib
+import importlib
+import pathlib
+import sys
+
+from absl import flags
+
+SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / 'scripts'
+EXPERIMENT = {
+    'sampling': {'temperature': 0.0, 'top_k': 0, 'top_p': 1.0}, 'gamma': 7, 'lenience': 1.0,
+    'alpha': 0.751, 'c': 0.0213, 'c_hat': 0.007, 'verify_cost': 1.12, 'predicted_speed_up': 3.21,
+    'predicted_speed_up_with_verify_cost': 2.95, 'speed_up': 2.987, 'speed_up_over_t5x': None,
+    'tokens_per_call': 3.6, 'outputs': {'relation': 'identical'},
+    'quality': {'bleu': {'target_alone': 30.04, 'speculative': 30.04}}}
+REPORT = {'target': 'T5', 'drafter': 'model', 'device': {'count': 1, 'kind': 'cpu'},
+          'experiments': [EXPERIMENT],
+          'alphas': [{'drafter': 'bigram', 'sampling': EXPERIMENT['sampling'], 'lenience': 1.0,
+                      'alpha': 0.2, 'standard_error': 0.01, 'tokens': 9}]}
+
+
+@contextlib.contextmanager
+def imported(name):
+  """A script as a module; its flags go with it, since two scripts name theirs alike."""
+  sys.path.insert(0, str(SCRIPTS))
+  module = importlib.import_module(name)
+  flags.FLAGS.mark_as_parsed()
+  yield module
+  sys.path.remove(str(SCRIPTS))
+  for flag in list(flags.FLAGS.flags_by_module_dict()[name]):
+    delattr(flags.FLAGS, flag.name)
+  del sys.modules[name]

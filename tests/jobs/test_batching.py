@@ -1,0 +1,97 @@
+import numpy as np
+import pytest
+
+from specdec_jax.data.examples import Example
+from specdec_jax.jobs import batching
+import tiny_lm
+
+LONG = 'window is not valid here today ' * 4
+TEXTS = ['new media', 'the file cannot be opened', 'today', LONG, LONG, LONG]
+
+
+@pytest.fixture
+def inputs(target):
+  return batching.encode(target, [Example(f'e{i}', t) for i, t in enumerate(TEXTS)], 200)
+
+
+def test_every_input_once_in_full_batches(inputs):
+  made = batching.batches(inputs, 2, 200)
+  assert sorted(i for b in made for i in b.indices) == list(range(len(TEXTS)))
+  for batch in made:
+    assert batch.tokens.shape[0] == 2 and len(batch.ids) == 2
+    for row, index in enumerate(batch.indices):
+      ids = inputs.rows[index]
+      np.testing.assert_array_equal(batch.tokens[row, :len(ids)], ids)
+      assert not batch.tokens[row, len(ids):].any()
+    # Rows that only fill up repeat a real one, so that they end with it.
+    np.testing.assert_array_equal(batch.tokens[-1], batch.tokens[len(batch.indices) - 1])
+  assert len({b.tokens.shape for b in made}) == 2
+  lengths = [b.tokens.shape[1] for b in made]
+  assert lengths == sorted(lengths, reverse=True)
+
+
+def test_bucket_lengths():
+  assert batching.bucket_lengths(100) == [16, 32, 64, 100]
+  assert batching.bucket_lengths(64) == [16, 32, 64]
+  assert batching.bucket_lengths(10) == [10]
+  assert batching.bucket_lengths(40, (24, 8, 99)) == [8, 24, 40]
+  with pytest.raises(ValueError, match='buckets'):
+    batching.bucket_lengths(40, (0, 8))
+
+
+def test_long_inputs_are_refused_by_id_or_cut_and_counted(target):
+  examples = [Example(7, 'new media'), Example('long', TEXTS[-1])]
+  length = len(target.encode([TEXTS[-1]])[0])
+  with pytest.raises(ValueError, match=rf'1 of 2 inputs .*max_input_len = 20.*: long \({length}\)'):
+    batching.encode(target, examples, 20)
+  cut = batching.encode(target, examples, 20, 'cut')
+  assert cut.cut == 1 and len(cut.rows[1]) == 20 and cut.rows[1][-1] == target.eos_id
+  assert cut.rows[1][:19] == target.encode([TEXTS[-1]])[0, :19].tolist()
+  assert batching.encode(target, examples, length).cut == 0
+
+
+@pytest.mark.parametrize('call, words', [
+    (lambda t: batching.encode(t, [], 20), 'no examples'),
+    (lambda t: batching.encode(t, [Example(0, 'a')], 1), 'max_input_len is 1'),
+    (lambda t: batching.encode(t, [Example(0, 'a')], 20, 'trim'), "long_inputs is 'trim'"),
+    (lambda t: batching.batches(batching.encode(t, [Example(0, 'a')], 20), 0, 20),
+     'batch_size is 0'),
+])
+def test_bad_settings(target, call, words):
+  with pytest.raises(ValueError, match=words):
+    call(target)
+
+
+def test_a_prefix_stands_before_every_text(target):
+  plain = batching.encode(target, [Example(0, 'the new media')], 20)
+  assert batching.encode(target, [Example(0, 'media')], 20, prefix='the new ').rows == plain.rows
+
+
+def test_key_ids():
+  assert batching.key_id(12) == batching.key_id('12') == 12
+  assert batching.key_id('a1') != batching.key_id('a2')
+  assert 0 <= batching.key_id('a1') < 2**32 and 0 <= batching.key_id(2**40) < 2**32
+
+
+def test_prompts_keep_their_end_and_their_lengths(tmp_path):
+  model = tiny_lm.random_lm(0, tiny_lm.vocabulary(tmp_path))
+  texts = ['new media', 'the file cannot be opened because of the window', 'today']
+  examples = [Example(i, t) for i, t in enumerate(texts)]
+  rows = [[1, *model.vocabulary.encode(t)] for t in texts]
+  with pytest.raises(ValueError, match=r'1 of 3 inputs are longer than max_input_len = 8 tokens: 1 \(\d+\)'):
+    batching.encode(model, examples, 8)
+  inputs = batching.encode(model, examples, 8, 'cut')
+  assert inputs.cut == 1 and inputs.rows == [rows[0], rows[1][-8:], rows[2]]
+  inputs.rows[2][-1] = 0  # ends in id 0
+  batch, = batching.batches(inputs, 4, 8, buckets=(8,))
+  assert batch.lengths.dtype == np.int32
+  for place, index in enumerate([1, 0, 2, 2]):
+    row = inputs.rows[index]
+    assert batch.lengths[place] == len(row) and batch.tokens[place, :len(row)].tolist() == row
+
+
+def test_an_empty_prompt_is_named(tmp_path):
+  model = tiny_lm.random_lm(0, tiny_lm.vocabulary(tmp_path))
+  model.vocabulary.start = ()
+  with pytest.raises(ValueError, match='Example e is an empty prompt'):
+    batching.encode(model, [Example('e', '')], 8)
