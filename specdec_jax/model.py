@@ -37,7 +37,13 @@ class Model(struct.PyTreeNode):
 
   @property
   def eos_id(self) -> int:
-    return self.config.eos_id if self.vocabulary is None else self.vocabulary.eos_id
+    """The first of `eos_ids`."""
+    return self.config.eos_id
+
+  @property
+  def eos_ids(self) -> tuple[int, ...]:
+    """The tokens that end a text, whichever comes first."""
+    return self.config.eos_ids
 
   def encode(self, texts: list[str]) -> np.ndarray:
     """Texts -> int32 [B, S], 0-padded on the right to the longest; an encoder's end in EOS."""

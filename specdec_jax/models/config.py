@@ -4,8 +4,6 @@ import dataclasses
 
 from specdec_jax.errors import SettingError
 
-VARIANTS = ('t5_1_1', 't5_1_0', 'mt5', 'umt5')
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class T5Config:
@@ -25,7 +23,10 @@ class T5Config:
     layer_norm_epsilon: added to the mean square.
     dtype: of weights and activations in a decode, 'float32' or 'bfloat16';
       logits, softmax and norms are float32 in either.
-    decoder_start_id, eos_id: token ids; padding is 0.
+    decoder_start_id: the token that every decoder text starts with.
+    eos_id, eos_ids: tokens that end a text; eos_id (1 by default) is the first of eos_ids. Either may be
+      given alone.
+    pad_id: padding of encoder inputs, which the encoder does not see. Where it is not 0, id 0 is a real token.
     num_pieces: ids of the vocabulary; 0 where it is not known. Rows from
       num_pieces to vocab_size are padding and never decoded.
   """
@@ -47,11 +48,14 @@ class T5Config:
   layer_norm_epsilon: float = 1e-6
   dtype: str = 'float32'
   decoder_start_id: int = 0
-  eos_id: int = 1
+  eos_id: int | None = None
+  eos_ids: tuple[int, ...] = ()
+  pad_id: int = 0
   num_pieces: int = 0
 
   def __post_init__(self):
     object.__setattr__(self, 'mlp_activations', tuple(self.mlp_activations))
+    _set_eos(self, 1)
     _check(self, 'vocab_size', 'emb_dim', 'num_heads', 'head_dim', 'mlp_dim',
            'num_encoder_layers', 'num_decoder_layers', 'num_buckets', 'max_distance')
 
@@ -75,7 +79,7 @@ class GPT2Config:
     activation: 'gelu' (tanh approximation, GPT-2's own), 'gelu_exact', 'relu' or 'silu'.
     dropout_rate: used in training only.
     layer_norm_epsilon: added to the variance.
-    dtype, eos_id, num_pieces: as in `T5Config`; any id may be a real one, 0 included.
+    dtype, eos_id (50256 by default), eos_ids, num_pieces: as in `T5Config`; any id may be a real one, 0 included.
   """
 
   vocab_size: int = 50257
@@ -88,10 +92,12 @@ class GPT2Config:
   dropout_rate: float = 0.0
   layer_norm_epsilon: float = 1e-5
   dtype: str = 'float32'
-  eos_id: int = 50256
+  eos_id: int | None = None
+  eos_ids: tuple[int, ...] = ()
   num_pieces: int = 0
 
   def __post_init__(self):
+    _set_eos(self, 50256)
     object.__setattr__(self, 'mlp_dim', self.mlp_dim or 4 * self.emb_dim)
     _check(self, 'vocab_size', 'emb_dim', 'num_heads', 'num_layers', 'mlp_dim', 'max_positions')
     if self.emb_dim % self.num_heads:
@@ -115,6 +121,19 @@ class GPT2Config:
   @property
   def decoder_only(self) -> bool:
     return True
+
+
+def _set_eos(config, default: int) -> None:
+  """Makes eos_id and eos_ids agree where one of them is given; SettingError where they contradict each other."""
+  ids = tuple(config.eos_ids)
+  eos_id = config.eos_id if config.eos_id is not None else ids[0] if ids else default
+  if len(ids) < 2:
+    ids = (eos_id,)  # what `dataclasses.replace(config, eos_id=...)` leaves of a single one
+  if ids[0] != eos_id:
+    raise SettingError(f'{type(config).__name__}.eos_id is {eos_id}, but eos_ids are {ids}: eos_id must be the '
+                       'first of them; give both.')
+  object.__setattr__(config, 'eos_id', eos_id)
+  object.__setattr__(config, 'eos_ids', ids)
 
 
 def _check(config, *sizes: str) -> None:

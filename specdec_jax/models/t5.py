@@ -267,7 +267,7 @@ class T5(nn.Module):
     self.decoder = Decoder(cfg)
 
   def _encode(self, encoder_tokens, deterministic=True):
-    mask = jnp.where(encoder_tokens == 0, cache_lib.MASKED, 0.0)[:, None, None, :]
+    mask = jnp.where(encoder_tokens == self.config.pad_id, cache_lib.MASKED, 0.0)[:, None, None, :]
     encoded = self.encoder(self.token_embedder(encoder_tokens), mask, deterministic)
     return {'cross': self.decoder.cross(encoded), 'cross_mask': mask}
 
