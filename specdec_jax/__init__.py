@@ -15,6 +15,8 @@ _HOMES = {
     'TokenizersVocabulary': 'specdec_jax.data.tokenizers_vocabulary',
     'load_model': 'specdec_jax.checkpoints.directory',
     'save_model': 'specdec_jax.checkpoints.directory',
+    'load_ngram': 'specdec_jax.checkpoints.ngram_tables',
+    'save_ngram': 'specdec_jax.checkpoints.ngram_tables',
     'Mesh': 'specdec_jax.parallel.mesh',
     'Sampling': 'specdec_jax.sampling',
     'Status': 'specdec_jax.results',

@@ -7,13 +7,13 @@ import gin
 
 from specdec_jax import logits_processors
 from specdec_jax.checkpoints.directory import load_model
+from specdec_jax.checkpoints.ngram_tables import load_ngram
 from specdec_jax.data import examples
 from specdec_jax.data import tasks
 from specdec_jax.data.tokenizers_vocabulary import TokenizersVocabulary
 from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.drafters.lookup import LookupDrafter
 from specdec_jax.drafters.model import ModelDrafter
-from specdec_jax.drafters.ngram import load_ngram
 from specdec_jax.drafters.random import RandomDrafter
 from specdec_jax.models.config import GPT2Config, T5Config
 from specdec_jax.parallel.hosts import Hosts

@@ -1,10 +1,6 @@
 """Unigram and bigram tables as drafters: next to no cost, a small alpha [§3.6, tab. 3]."""
 
 from collections.abc import Iterable, Sequence
-import io
-import json
-import os
-import zipfile
 
 from flax import struct
 import jax
@@ -12,16 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from specdec_jax.errors import SettingError
-from specdec_jax import paths
-from specdec_jax.files.directories import new_directory
-from specdec_jax.files.locations import absolute
 from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.drafters import ngram_counts
 from specdec_jax.drafters.sampling_steps import sample_block, distributions_along
 
 _NAMES = {1: 'unigram', 2: 'bigram'}
-_DESCRIPTION, _COUNTS = 'ngram.json', 'counts.npz'
-_ARRAYS = ('unigram', 'contexts', 'successors', 'counts')
 _DISCOUNT = 0.5  # taken from every pair's count and given to the pairs not in the table
 _PRIOR = 0.5  # added to every token's count, so that none is impossible
 
@@ -85,37 +76,6 @@ class NGramDrafter(struct.PyTreeNode):
     return cls(*map(jnp.asarray, counted), order=order, start_id=start_id,
                digest='' if vocabulary is None else vocabulary.digest)
 
-  def save(self, path: str | os.PathLike, overwrite: bool = False) -> None:
-    """Writes a directory (local or gs://) with counts.npz and ngram.json, for `load`."""
-    with new_directory(path, overwrite) as directory:
-      buffer = io.BytesIO()
-      np.savez_compressed(buffer, **{name: _small(getattr(self, name)) for name in _ARRAYS})
-      (directory / _COUNTS).write_bytes(buffer.getvalue())
-      fields = {'kind': 'ngram', 'order': self.order, 'num_tokens': len(self.unigram),
-                'successors': self.successors.shape[1], 'start_id': self.start_id,
-                'vocabulary': self.digest, 'tokens': self.num_counted}
-      (directory / _DESCRIPTION).write_text(json.dumps(fields, indent=1) + '\n')
-
-  @classmethod
-  def load(cls, path: str | os.PathLike) -> 'NGramDrafter':
-    """Reads what `save` wrote, or a shipped table such as 'embedded:ende/bigram'."""
-    directory = absolute(paths.resolve(path))
-    if not (directory / _DESCRIPTION).exists():
-      raise SettingError(f"No n-gram table at '{directory}' (it has no {_DESCRIPTION}); fit one with "
-                       'gin/runs/fit_ngram.gin or NGramDrafter.fit.')
-    try:
-      fields = json.loads((directory / _DESCRIPTION).read_text())
-      with np.load(io.BytesIO((directory / _COUNTS).read_bytes())) as arrays:
-        counted = [jnp.asarray(arrays[name].astype(np.int32)) for name in _ARRAYS]
-      table = cls(*counted, order=fields['order'], start_id=fields['start_id'],
-                  digest=fields['vocabulary'])
-      if table.successors.shape != (fields['num_tokens'], fields['successors']):
-        raise SettingError(f'its counts are {list(table.successors.shape)}')
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as e:
-      raise SettingError(f"The n-gram table at '{directory}' is damaged ({e}); copy or fit it "
-                       'again.') from e
-    return table
-
   @property
   def name(self) -> str:
     kept = f', {self.successors.shape[1]} successors' if self.order == 2 else ''
@@ -172,21 +132,3 @@ class NGramDrafter(struct.PyTreeNode):
     rest = unigram + jnp.log(left) - jnp.log(jnp.maximum(others, 1e-6))
     put = lambda row, at, values: row.at[at].set(values, mode='drop')
     return jnp.vectorize(put, signature='(v),(k),(k)->(v)')(rest, ids, jnp.log(bigram))
-
-
-def load_ngram(path: str, order: int | None = None) -> NGramDrafter:
-  """`NGramDrafter.load` for gin; order 1 takes the unigram distribution out of a bigram table too."""
-  table = NGramDrafter.load(path)
-  if order is None or order == table.order:
-    return table
-  if order != 1:
-    raise SettingError(f"'{path}' is a {table.name}, not one of order {order}; fit one, or draft with "
-                     'gin/drafters/unigram.gin.')
-  none = table.successors[:, :0]
-  return table.replace(order=1, successors=none, counts=none)
-
-
-def _small(array):
-  """Non-negative counts or ids in the smallest type that holds them."""
-  array = np.asarray(array)
-  return array.astype(np.min_scalar_type(int(array.max(initial=0))))

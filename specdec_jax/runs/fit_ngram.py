@@ -6,6 +6,7 @@ import os
 import gin
 import numpy as np
 
+from specdec_jax.checkpoints.ngram_tables import save_ngram
 from specdec_jax.data.examples import texts_of
 from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.drafters.ngram import NGramDrafter
@@ -15,7 +16,7 @@ from specdec_jax.jobs import output
 def fit_ngram(output_dir: str, vocabulary: Vocabulary = gin.REQUIRED,
               examples: Iterable = gin.REQUIRED, field: str = 'reference', order: int = 2,
               successors: int = 32) -> dict:
-  """Counts the tokens of texts into `output_dir`/ngram, for `NGramDrafter.load`.
+  """Counts the tokens of texts into `output_dir`/ngram, for `load_ngram`.
 
   Args:
     output_dir: claimed by `launch.main`.
@@ -35,7 +36,7 @@ def fit_ngram(output_dir: str, vocabulary: Vocabulary = gin.REQUIRED,
   table = NGramDrafter.fit(rows, order=order, successors=successors, vocabulary=vocabulary,
                            start_id=start[-1])
   path = os.path.join(output_dir, 'ngram')
-  table.save(path, overwrite=True)
+  save_ngram(table, path, overwrite=True)
   tokens, pairs = table.num_counted, np.asarray(table.counts, np.int64).sum()
   report = {'drafter': table.name, 'texts': len(texts), 'tokens': tokens,
             'pairs_kept': float(pairs / tokens) if order == 2 else None,

@@ -24,7 +24,7 @@ def test_the_pair_writes_the_targets_text_in_fewer_calls(pair):
 
 def test_one_tokenizer_serves_models_and_table(pair):
   target, draft = pair
-  table = sd.NGramDrafter.load('embedded:lm/bigram')
+  table = sd.load_ngram('embedded:lm/bigram')
   table.check(target)
   assert target.vocabulary == draft.vocabulary and table.start_id == target.vocabulary.start[-1]
   assert target.decode([target.vocabulary.encode(PROMPTS[0])]) == PROMPTS[:1]

@@ -8,7 +8,6 @@ import pytest
 import specdec_jax as sd
 from specdec_jax import logits_processors
 from specdec_jax.drafters import ngram_counts
-from specdec_jax.drafters.ngram import load_ngram
 from specdec_jax.standardizer import Standardizer
 import tiny
 
@@ -95,47 +94,6 @@ def test_other_tokenizers_are_refused(vocabularies, bigram):
   bigram.check(target.replace(vocabulary=ours))  # not known: sizes alone
   with pytest.raises(ValueError, match='has 7 tokens, the target 135 logits'):
     bigram.check(tiny.random_t5(0, vocab_size=135))
-
-
-def test_saved_and_loaded(vocabularies, tmp_path):
-  table = sd.NGramDrafter.fit([vocabularies[0].encode('ein Haus am Meer')], vocabulary=vocabularies[0])
-  table.save(tmp_path / 'table')
-  again = sd.NGramDrafter.load(tmp_path / 'table')
-  for name in ('unigram', 'contexts', 'successors', 'counts'):
-    np.testing.assert_array_equal(getattr(again, name), getattr(table, name))
-    assert getattr(again, name).dtype == jnp.int32
-  assert (again.order, again.start_id, again.digest) == (2, 0, vocabularies[0].digest)
-  one = load_ngram(tmp_path / 'table', order=1)
-  np.testing.assert_array_equal(
-      one.logits(jnp.array([3])), sd.NGramDrafter.fit(
-          [vocabularies[0].encode('ein Haus am Meer')], vocabulary=vocabularies[0], order=1).logits(jnp.array([3])))
-  one.save(tmp_path / 'unigram')
-  with pytest.raises(ValueError, match='unigram table .*not one of order 2'):
-    load_ngram(tmp_path / 'unigram', order=2)
-  with pytest.raises(ValueError, match='exists already'):
-    table.save(tmp_path / 'table')
-
-
-def test_files_that_are_not_there_or_torn(bigram, tmp_path):
-  with pytest.raises(ValueError, match='No n-gram table at .*none'):
-    sd.NGramDrafter.load(tmp_path / 'none')
-  with pytest.raises(FileNotFoundError, match='embedded:ende/bigram'):
-    sd.NGramDrafter.load('embedded:ende/trigram')
-  bigram.save(tmp_path / 'table')
-  whole = (tmp_path / 'table' / 'counts.npz').read_bytes()
-  for torn in (b'', whole[:50], whole[:-30]):
-    (tmp_path / 'table' / 'counts.npz').write_bytes(torn)
-    with pytest.raises(ValueError, match='table is damaged|is damaged') as error:
-      sd.NGramDrafter.load(tmp_path / 'table')
-    assert '\n' not in str(error.value)
-
-
-@pytest.mark.parametrize('order, name', [(1, 'unigram table (5000 tokens)'),
-                                         (2, 'bigram table (5000 tokens, 32 successors)')])
-def test_shipped_tables(order, name):
-  table = sd.NGramDrafter.load(f'embedded:ende/{"unigram" if order == 1 else "bigram"}')
-  assert table.name == name and table.order == order
-  assert table.digest == sd.Vocabulary('embedded:ende/spiece.model').digest
 
 
 @pytest.mark.parametrize('texts, options, words', [

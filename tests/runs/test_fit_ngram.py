@@ -17,7 +17,7 @@ import tiny_lm
 def test_the_references_of_a_file_are_counted(files, vocabulary, tmp_path):
   examples = read_examples(files / 'inputs.jsonl', reference_field='german')
   report = fit_ngram(str(tmp_path), vocabulary, examples, successors=1)
-  table = sd.NGramDrafter.load(tmp_path / 'ngram')
+  table = sd.load_ngram(tmp_path / 'ngram')
   wanted = np.bincount(
       [t for e in examples for t in [*vocabulary.encode(e.reference), 1]], minlength=vocabulary.size)
   np.testing.assert_array_equal(table.unigram, wanted)
@@ -32,7 +32,7 @@ def test_prompts_first_tokens_stand_behind_what_the_vocabulary_puts_there(tmp_pa
   vocabulary = tiny_lm.vocabulary(tmp_path)
   texts = ['the file of new media', 'the file today']
   fit_ngram(str(tmp_path / 'run'), vocabulary, [Example(i, t) for i, t in enumerate(texts)], field='text')
-  table = sd.NGramDrafter.load(tmp_path / 'run' / 'ngram')
+  table = sd.load_ngram(tmp_path / 'run' / 'ngram')
   start, first = vocabulary.start[-1], vocabulary.encode('the')[0]
   assert vocabulary.start and table.contexts[start] == len(texts)
   assert (table.successors[start, 0], table.counts[start, 0]) == (first, len(texts))
