@@ -58,6 +58,7 @@ setuptools.setup(
         'gin-config>=0.5',
         'importlib_resources',  # TFDS needs it to prepare a data set, and does not ask for it
         'jax>=0.10',
+        'jaxtyping',
         'matplotlib',
         'ml_dtypes',
         'msgpack',

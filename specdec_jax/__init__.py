@@ -20,6 +20,7 @@ _HOMES = {
     'Mesh': 'specdec_jax.parallel.mesh',
     'Sampling': 'specdec_jax.sampling',
     'Status': 'specdec_jax.results',
+    'Tree': 'specdec_jax.tree',
     'Drafter': 'specdec_jax.drafters.interface',
     'ModelDrafter': 'specdec_jax.drafters.model',
     'NGramDrafter': 'specdec_jax.drafters.ngram',

@@ -1,8 +1,8 @@
 """What the paper predicts from alpha, gamma and the relative costs [§3].
 
 Every function takes scalars or arrays that broadcast (float64 inside) and returns
-a Python number for scalars, else a NumPy array. ValueError where a value lies
-outside its domain.
+a Python number for scalars, else a NumPy array. A SettingError names a value that
+lies outside its domain.
 
   alpha: expected acceptance [cor. 3.6], in [0, 1].
   gamma: draft length, a whole number >= 0 (0 is plain decoding).
@@ -15,6 +15,9 @@ outside its domain.
 
 import numpy as np
 
+from specdec_jax.analysis import domains
+from specdec_jax.analysis.trees import best_tree as best_tree  # a part of the theory, in a file of its own
+from specdec_jax.analysis.trees import expected_tokens_of
 from specdec_jax.errors import SettingError
 
 
@@ -23,30 +26,37 @@ def acceptance(p, q, lenience=1.0):
 
   With lenience l it is sum_x min(p / l, q) [app. A.5].
   """
-  p, q = _distributions(p, q)
-  lenience = _numbers(lenience, 'lenience')
-  _check(lenience, (lenience >= 0) & (lenience <= 1), 'lenience', 'must lie in [0, 1]')
+  p, q = domains.distributions(p, q)
+  lenience = domains.probabilities(lenience, 'lenience')
   with np.errstate(divide='ignore', invalid='ignore'):
     lenient = np.where(p > 0, p / lenience[..., None], 0.0)
-  return _result(np.minimum(lenient, q).sum(-1))
+  return domains.result(np.minimum(lenient, q).sum(-1))
 
 
 def divergence(p, q):
   """D_LK(p, q) = sum_x |p - (p + q) / 2| [def. 3.2], in [0, 1]; 1 - sum_x min(p, q) [lemma 3.3]."""
-  p, q = _distributions(p, q)
-  return _result(np.abs(p - q).sum(-1) / 2)
+  p, q = domains.distributions(p, q)
+  return domains.result(np.abs(p - q).sum(-1) / 2)
 
 
 def residual_mass(p, q):
   """What normalises max(0, p - q): 1 - beta, the probability of a rejection [app. A.1]."""
-  p, q = _distributions(p, q)
-  return _result(np.maximum(p - q, 0).sum(-1))
+  p, q = domains.distributions(p, q)
+  return domains.result(np.maximum(p - q, 0).sum(-1))
 
 
-def expected_tokens(alpha, gamma):
-  """Expected tokens of one iteration, (1 - alpha^(gamma+1)) / (1 - alpha) [eq. 1]."""
-  alpha, gamma = _alpha(alpha), _gamma(gamma)
-  return _result(_expected_tokens(alpha, gamma))
+def expected_tokens(alpha, gamma=None, *, tree=None):
+  """Expected tokens of one iteration, (1 - alpha^(gamma+1)) / (1 - alpha) [eq. 1].
+
+  With a tree in place of gamma, alpha is acceptance_by_rank, float [K]: the probability that the draft's
+  k-th candidate for a place is the one accepted.
+  """
+  if (gamma is None) == (tree is None):
+    raise SettingError('expected_tokens takes either gamma or a tree.')
+  if tree is not None:
+    return expected_tokens_of(tree, alpha)
+  alpha, gamma = domains.probabilities(alpha, 'alpha'), domains.whole(gamma, 'gamma')
+  return domains.result(_expected_tokens(alpha, gamma))
 
 
 def memory_reads_reduction(alpha, gamma):
@@ -63,9 +73,9 @@ def walltime_improvement(alpha, gamma, c, verify_cost=1.0):
   (1 - alpha^(gamma+1)) / ((1 - alpha)(gamma c + 1)), with verify_cost in place of
   the 1 where it is given.
   """
-  alpha, gamma, c = _alpha(alpha), _gamma(gamma), _not_negative(c, 'c')
-  verify_cost = _positive(verify_cost, 'verify_cost')
-  return _result(_expected_tokens(alpha, gamma) / (gamma * c + verify_cost))
+  alpha, gamma, c = domains.probabilities(alpha, 'alpha'), domains.whole(gamma, 'gamma'), domains.not_negative(c, 'c')
+  verify_cost = domains.positive(verify_cost, 'verify_cost')
+  return domains.result(_expected_tokens(alpha, gamma) / (gamma * c + verify_cost))
 
 
 def operations_increase(alpha, gamma, c_hat):
@@ -73,8 +83,8 @@ def operations_increase(alpha, gamma, c_hat):
 
   (1 - alpha)(gamma c_hat + gamma + 1) / (1 - alpha^(gamma+1)).
   """
-  alpha, gamma, c_hat = _alpha(alpha), _gamma(gamma), _not_negative(c_hat, 'c_hat')
-  return _result((gamma * c_hat + gamma + 1) / _expected_tokens(alpha, gamma))
+  alpha, gamma, c_hat = domains.probabilities(alpha, 'alpha'), domains.whole(gamma, 'gamma'), domains.not_negative(c_hat, 'c_hat')
+  return domains.result((gamma * c_hat + gamma + 1) / _expected_tokens(alpha, gamma))
 
 
 def optimal_gamma(alpha, c, verify_cost=1.0, max_gamma=1000):
@@ -83,8 +93,8 @@ def optimal_gamma(alpha, c, verify_cost=1.0, max_gamma=1000):
   Thm 3.8 has one peak in gamma. Where it grows for ever (c = 0, or alpha = 1 and
   c < verify_cost) the answer is max_gamma. verify_cost is taken not to depend on gamma.
   """
-  alpha, c = _alpha(alpha), _not_negative(c, 'c')
-  verify_cost, limit = _positive(verify_cost, 'verify_cost'), _gamma(max_gamma, 'max_gamma')
+  alpha, c = domains.probabilities(alpha, 'alpha'), domains.not_negative(c, 'c')
+  verify_cost, limit = domains.positive(verify_cost, 'verify_cost'), domains.whole(max_gamma, 'max_gamma')
   low = np.zeros(np.broadcast_shapes(alpha.shape, c.shape, verify_cost.shape, limit.shape))
   high = low + limit
   while np.any(low < high):  # bisection for the first gamma whose successor is no better
@@ -104,15 +114,15 @@ def guaranteed_improvement(alpha, c):
 
   The corollary needs alpha > c; elsewhere the guarantee is 1, plain decoding.
   """
-  alpha, c = _alpha(alpha), _not_negative(c, 'c')
-  return _result(np.maximum((1 + alpha) / (1 + c), 1.0))
+  alpha, c = domains.probabilities(alpha, 'alpha'), domains.not_negative(c, 'c')
+  return domains.result(np.maximum((1 + alpha) / (1 + c), 1.0))
 
 
 def oracle_tokens(alpha):
   """Tokens of an iteration if an oracle told the best gamma for it, 1 / (1 - alpha) [§3.5]."""
-  alpha = _alpha(alpha)
+  alpha = domains.probabilities(alpha, 'alpha')
   with np.errstate(divide='ignore'):
-    return _result(1 / (1 - alpha))
+    return domains.result(1 / (1 - alpha))
 
 
 def oracle_improvement(alpha, c):
@@ -120,9 +130,9 @@ def oracle_improvement(alpha, c):
 
   1 / (1 - alpha + c alpha); the paper's "up to 60%" compares it with the best fixed gamma [§3.5].
   """
-  alpha, c = _alpha(alpha), _not_negative(c, 'c')
+  alpha, c = domains.probabilities(alpha, 'alpha'), domains.not_negative(c, 'c')
   with np.errstate(divide='ignore'):
-    return _result(1 / (1 - alpha + c * alpha))
+    return domains.result(1 / (1 - alpha + c * alpha))
 
 
 def _expected_tokens(alpha, gamma):
@@ -131,53 +141,3 @@ def _expected_tokens(alpha, gamma):
   with np.errstate(divide='ignore'):  # log1p(-1) = -inf is what alpha = 0 needs
     series = -np.expm1((gamma + 1) * np.log1p(-safe)) / safe
   return np.where(rejection > 0, series, gamma + 1)
-
-
-def _distributions(p, q):
-  p, q = _numbers(p, 'p'), _numbers(q, 'q')
-  if not p.ndim or not q.ndim or p.shape[-1] != q.shape[-1]:
-    raise SettingError(f'p and q have shapes {list(p.shape)} and {list(q.shape)}; both are [..., V], '
-                     'distributions over the same V tokens.')
-  for standardizer, name in ((p, 'p'), (q, 'q')):
-    _check(standardizer, standardizer >= 0, name, 'must hold probabilities')
-    total = standardizer.sum(-1)
-    _check(total, np.abs(total - 1) < 1e-3, f'the sum of {name}', 'must be 1')
-  return p, q
-
-
-def _alpha(value):
-  value = _numbers(value, 'alpha')
-  return _check(value, (value >= 0) & (value <= 1), 'alpha', 'must lie in [0, 1]')
-
-
-def _gamma(value, name='gamma'):
-  value = _numbers(value, name)
-  valid = (value >= 0) & (value == np.floor(value)) & np.isfinite(value)
-  return _check(value, valid, name, 'must be a whole number, 0 or more')
-
-
-def _not_negative(value, name):
-  value = _numbers(value, name)
-  return _check(value, (value >= 0) & np.isfinite(value), name, 'must be finite, 0 or more')
-
-
-def _positive(value, name):
-  value = _numbers(value, name)
-  return _check(value, (value > 0) & np.isfinite(value), name, 'must be finite and more than 0')
-
-
-def _numbers(value, name):
-  try:
-    return np.asarray(value, np.float64)
-  except (TypeError, ValueError):
-    raise SettingError(f'{name} is {value!r}; it must be a number or an array of numbers.') from None
-
-
-def _check(value, valid, name, rule):
-  if not np.all(valid):
-    raise SettingError(f'{name} is {value[~valid].ravel()[0]:g}; it {rule}.')
-  return value
-
-
-def _result(value):
-  return float(value) if np.ndim(value) == 0 else np.asarray(value)
