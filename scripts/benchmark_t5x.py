@@ -8,16 +8,15 @@ its infer.py: `EncoderDecoderModel.predict_batch` with `temperature_sample` at t
 its minimal network (t5x/examples/t5/network.py). See docs/benchmarks.md for what is measured.
 """
 
-from absl import app
-from absl import flags
+from absl import app, flags
 
+from specdec_jax.benchmarks import side_by_side
+from specdec_jax.benchmarks.t5x_method import T5XMethod
 from specdec_jax.checkpoints.directory import load_model
+from specdec_jax.cli import command
 from specdec_jax.data.examples import read_examples
 from specdec_jax.drafters.model import ModelDrafter
-from specdec_jax.cli import command
-from specdec_jax.benchmarks import side_by_side
 from specdec_jax.measure.methods import Method
-from specdec_jax.benchmarks.t5x_method import T5XMethod
 from specdec_jax.sampling import Sampling
 
 _TARGET = flags.DEFINE_string('target', None, 'Model directory, such as embedded:ende/target.')

@@ -20,16 +20,14 @@ import time
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))  # works in a clone, too
 
-from absl import app
-from absl import flags
-from flax import serialization
-from flax import traverse_util
 import numpy as np
 import tensorstore as ts
+from absl import app, flags
+from flax import serialization, traverse_util
 
 from specdec_jax.checkpoints import storage
-from specdec_jax.models.parameters import parameter_shapes
 from specdec_jax.models.config import T5Config
+from specdec_jax.models.parameters import parameter_shapes
 
 _DIRECTORY = flags.DEFINE_string('directory', None, 'Where to write; default: temporary.')
 _GIGABYTES = flags.DEFINE_float('gigabytes', 6.0, 'Least size of the weights in float32.')

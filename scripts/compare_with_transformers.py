@@ -10,16 +10,15 @@ there: pip install -e '.[huggingface]'. All decode greedily in float32 at batch 
 weights are put into transformers' own classes in memory. See docs/benchmarks.md for how a time is taken.
 """
 
-from absl import app
-from absl import flags
+from absl import app, flags
 
+from specdec_jax.benchmarks import side_by_side
+from specdec_jax.benchmarks.transformers_method import TransformersMethod
 from specdec_jax.checkpoints.directory import load_model
+from specdec_jax.cli import command
 from specdec_jax.data.examples import read_examples
 from specdec_jax.drafters.model import ModelDrafter
-from specdec_jax.cli import command
-from specdec_jax.benchmarks import side_by_side
 from specdec_jax.measure.methods import Method
-from specdec_jax.benchmarks.transformers_method import TransformersMethod
 from specdec_jax.sampling import Sampling
 
 _TARGET = flags.DEFINE_string('target', None, 'Model directory, such as embedded:ende/target.')

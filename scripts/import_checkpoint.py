@@ -14,13 +14,10 @@ import sys
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')  # an import needs no accelerator
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))  # works in a clone, too
 
-from absl import app
-from absl import flags
 import tqdm
+from absl import app, flags
 
-from specdec_jax.checkpoints import formats
-from specdec_jax.checkpoints import importer
-from specdec_jax.checkpoints import storage
+from specdec_jax.checkpoints import formats, importer, storage
 
 _FORMAT = flags.DEFINE_enum('format', None, formats.FORMATS, 'What wrote the checkpoint.')
 _INPUT = flags.DEFINE_string('input', None, 'Directory of the checkpoint, local or gs://.')

@@ -10,8 +10,7 @@ import os
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')  # else jax looks for a TPU
 
-from absl import app
-from absl import flags
+from absl import app, flags
 
 from specdec_jax.cli import command
 from specdec_jax.sampling import Sampling

@@ -13,14 +13,11 @@ import re
 import shutil
 import sys
 
-from absl import app
-from absl import flags
-
 import paper_runs
-from specdec_jax.reports import figures
-from specdec_jax.reports import tables
+from absl import app, flags
+
+from specdec_jax.reports import figures, paper_tables, tables
 from specdec_jax.reports.measured import Measured
-from specdec_jax.reports import paper_tables
 
 _OUTPUT = flags.DEFINE_string('output', 'output/demo', 'Directory of the results.')
 _PAGE = flags.DEFINE_string('page', str(paper_runs.ROOT / 'docs' / 'results.md'),

@@ -13,15 +13,11 @@ import csv
 import pathlib
 import sys
 
-from absl import app
-from absl import flags
-
 import paper_runs
-from specdec_jax.reports import figures
-from specdec_jax.reports import paper
-from specdec_jax.reports import tables
+from absl import app, flags
+
+from specdec_jax.reports import figures, paper, paper_tables, tables
 from specdec_jax.reports.measured import Measured
-from specdec_jax.reports import paper_tables
 
 TASKS = {'ende': 'EnDe', 'cnn_dm': 'CNN/DM'}
 SIZES = ('small', 'base', 'large')

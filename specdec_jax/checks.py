@@ -1,8 +1,8 @@
 """Checks of settings where they enter: type and range, each mistake in one line that names the setting."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
 import math
 import numbers
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np

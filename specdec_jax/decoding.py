@@ -10,22 +10,22 @@ block overwrites them. That is the whole rewind.
 
 import dataclasses
 import functools
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from flax import struct
 import jax
 import jax.numpy as jnp
-from jax import lax
 import numpy as np
+from flax import struct
+from jax import lax
 
-from specdec_jax.errors import SettingError
 from specdec_jax.checks import whole
-from specdec_jax.standardizer import Standardizer
+from specdec_jax.errors import SettingError
 from specdec_jax.parallel.mesh import place_rows
 from specdec_jax.results import Result, Stats, Status, Trace
-from specdec_jax.sampling import Sampling
 from specdec_jax.rule import check_lenience, check_verification, verify, verify_greedy
-
+from specdec_jax.sampling import Sampling
+from specdec_jax.standardizer import Standardizer
 
 _MOST_KEYS = 2 ** 32 - 1  # seeds and ids are 32 bits of a random key
 

@@ -4,13 +4,12 @@
       --gin.GAMMAS='(4,)' --output_dir=/tmp/quickstart
 """
 
-from collections.abc import Sequence
 import logging
 import sys
 import traceback
+from collections.abc import Sequence
 
-from absl import app
-from absl import flags
+from absl import app, flags
 
 from specdec_jax.errors import SettingError
 
@@ -41,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
   """Parses the configuration and runs it; returns the exit code."""
   try:
     _run(argv)
-  except Exception as e:  # pylint: disable=broad-except
+  except Exception as e:
     message = user_message(e)
     if message is None or _TRACEBACK.value:
       traceback.print_exc()
@@ -58,7 +57,8 @@ def _run(argv):
     raise SettingError('no configuration; give --gin_file=FILE, such as '
                      '--gin_file=configs/demo/quickstart.gin.')
   import gin
-  from specdec_jax.cli import configurables  # pylint: disable=unused-import
+
+  import specdec_jax.cli.configurables  # noqa: F401 (registers what gin files name)
   from specdec_jax.cli import gin_config
   logging.getLogger('jax._src.xla_bridge').setLevel(logging.WARNING)  # backends that aren't there
   bindings = list(_GIN_BINDINGS.value)

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from flax import struct
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import struct
 
-from specdec_jax.errors import SettingError
 from specdec_jax.data.vocabulary import Vocabulary
+from specdec_jax.errors import SettingError
 from specdec_jax.models import t5_tree
 from specdec_jax.models.config import GPT2Config, T5Config
 from specdec_jax.models.network import network

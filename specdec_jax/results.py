@@ -2,8 +2,8 @@
 
 import enum
 
-from flax import struct
 import jax
+from flax import struct
 
 
 class Status(enum.IntEnum):

@@ -1,7 +1,7 @@
 """From a model's raw logits to the distribution at each position: one way, for target and draft alike."""
 
 import dataclasses
-from typing import Callable
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 import dataclasses
 import functools
+from collections.abc import Sequence
 
-from jaxtyping import Bool
-from jaxtyping import Int32
 import numpy as np
+from jaxtyping import Bool, Int32
 
 from specdec_jax import checks
 from specdec_jax.errors import SettingError

@@ -1,14 +1,15 @@
-"""Shared test set-up: the CPU, deterministic property tests, the modules in helpers/."""
+"""Shared test set-up: the CPU, deterministic property tests, the modules in helpers/, the tiny pair's fixtures."""
 
 import os
 import pathlib
 import sys
 
-from hypothesis import settings
 import pytest
+from hypothesis import settings
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 sys.path.insert(0, str(pathlib.Path(__file__).parent / 'helpers'))
+pytest_plugins = ['tiny_pair']
 
 settings.register_profile('repeatable', derandomize=True, deadline=None, database=None)
 settings.load_profile('repeatable')

@@ -4,8 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from specdec_jax.standardizer import Context
+
 from specdec_jax.logits_processors import ForbiddenTokens, MinimumLength, RepetitionPenalty
+from specdec_jax.standardizer import Context
 
 LOGITS = np.array([2.0, -1.0, 0.0, 3.0, -np.inf, 1.0], np.float32)
 

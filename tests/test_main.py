@@ -7,14 +7,13 @@ import re
 import subprocess
 import sys
 
-from absl import flags
 import pytest
+from absl import flags
 
-from specdec_jax.errors import ConfigError
+import specdec_jax.cli.configurables  # noqa: F401 (registers what gin files name)
 from specdec_jax import main as main_lib
-from specdec_jax.cli import configurables  # pylint: disable=unused-import
 from specdec_jax.cli import gin_config
-from tiny_pair import draft, files, target, vocabulary  # pylint: disable=unused-import
+from specdec_jax.errors import ConfigError
 
 ROOT = pathlib.Path(__file__).parent.parent
 

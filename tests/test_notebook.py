@@ -25,7 +25,7 @@ def imports(source):
   namespace = {}
   for node in lines:
     if 'IPython' not in ast.unparse(node):
-      exec(ast.unparse(node), namespace)  # pylint: disable=exec-used
+      exec(ast.unparse(node), namespace)
   return namespace
 
 
@@ -35,14 +35,14 @@ def unknown(source, namespace):
   for node in ast.walk(ast.parse(source)):
     if isinstance(node, ast.Attribute | ast.Name):
       try:
-        value = eval(ast.unparse(node), dict(namespace))  # pylint: disable=eval-used
+        value = eval(ast.unparse(node), dict(namespace))
       except AttributeError:
         found.append(ast.unparse(node))
       except NameError:
         pass  # a cell's own variable
     if isinstance(node, ast.Call) and ast.unparse(node.func).startswith(('sd.', *namespace)):
       try:
-        value = eval(ast.unparse(node.func), dict(namespace))  # pylint: disable=eval-used
+        value = eval(ast.unparse(node.func), dict(namespace))
         parameters = inspect.signature(value).parameters
       except (AttributeError, NameError, TypeError, ValueError):
         continue
@@ -72,9 +72,9 @@ def test_every_cell_was_run_in_order_and_none_failed():
 def test_the_example_by_hand(capsys):
   cell, = [s for s in sources() if 'sd.verify(' in s]
   namespace = imports('\n'.join(sources()))
-  exec(cell, namespace)  # pylint: disable=exec-used
+  exec(cell, namespace)
   assert 'arithmetic [0.5 0.1]' in capsys.readouterr().out
   broken = cell.replace('num_accepted > 0', 'num_accepted >= 0')
   assert broken != cell
   with pytest.raises(AssertionError):
-    exec(broken, namespace)  # pylint: disable=exec-used
+    exec(broken, namespace)

@@ -1,14 +1,14 @@
 """The rule alone: equal to plain Python for the same random numbers, and its distribution by chi-square."""
 
 import chisquare
-from hypothesis import given, strategies as st
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
-from specdec_jax import sampling as sampling_lib
-from specdec_jax import rule as speculative
+from hypothesis import given, strategies as st
+
+from specdec_jax import rule as speculative, sampling as sampling_lib
 from specdec_jax.rule import residual, verify, verify_greedy
 
 V, GAMMA = 4, 3

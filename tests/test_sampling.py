@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
+
 from specdec_jax.sampling import Sampling, draw
 
 SETTINGS = [Sampling(temperature=t, top_k=k, top_p=p)

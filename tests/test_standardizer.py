@@ -4,8 +4,9 @@ import chisquare
 import jax
 import jax.numpy as jnp
 import numpy as np
-from specdec_jax.standardizer import Standardizer
+
 from specdec_jax.sampling import Sampling
+from specdec_jax.standardizer import Standardizer
 
 RNG = np.random.default_rng(0)
 LOGITS = RNG.normal(size=(2, 3, 8)).astype(np.float32)

@@ -1,23 +1,23 @@
 """Alpha by corollary 3.6: target and drafter teacher-forced over text that the target generated."""
 
-from collections.abc import Callable, Sequence
 import dataclasses
 import functools
 import math
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 import numpy as np
+from jax import lax
 
-from specdec_jax.errors import SettingError
 from specdec_jax.decoding import autoregressive_decode
-from specdec_jax.drafters.sampling_steps import distributions_along
 from specdec_jax.drafters.model import ModelDrafter
-from specdec_jax.standardizer import Standardizer
+from specdec_jax.drafters.sampling_steps import distributions_along
+from specdec_jax.errors import SettingError
 from specdec_jax.model import Model
-from specdec_jax.sampling import Sampling
 from specdec_jax.rule import check_lenience
+from specdec_jax.sampling import Sampling
+from specdec_jax.standardizer import Standardizer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -4,21 +4,19 @@ The draft's time is what it adds to an iteration: run by itself, its weights wou
 processor's caches, from which the target's pass drives them out in a decode.
 """
 
-from collections.abc import Sequence
 import dataclasses
 import functools
 import statistics
 import time
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from specdec_jax.decoding import choose
-from specdec_jax.decoding import Settings
-from specdec_jax.decoding import write_rows
-from specdec_jax.standardizer import Standardizer
+from specdec_jax.decoding import Settings, choose, write_rows
 from specdec_jax.sampling import Sampling
+from specdec_jax.standardizer import Standardizer
 
 _MOST_CALLS = 1 << 20  # of a part that takes no time at all, such as a table's prefill
 

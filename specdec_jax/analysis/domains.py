@@ -1,8 +1,7 @@
 """Arguments of the theory as float64 arrays, each checked against its domain; a SettingError names the value."""
 
-from jaxtyping import ArrayLike
-from jaxtyping import Float64
 import numpy as np
+from jaxtyping import ArrayLike, Float64
 
 from specdec_jax.checks import shown
 from specdec_jax.errors import SettingError

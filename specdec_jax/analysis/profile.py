@@ -4,10 +4,10 @@
 operations' times are summed by the named scope that the decoding loop put them in.
 """
 
-from collections.abc import Iterable
 import pathlib
 import re
 import tempfile
+from collections.abc import Iterable
 
 import jax
 import numpy as np

@@ -16,8 +16,10 @@ lies outside its domain.
 import numpy as np
 
 from specdec_jax.analysis import domains
-from specdec_jax.analysis.trees import best_tree as best_tree  # a part of the theory, in a file of its own
-from specdec_jax.analysis.trees import expected_tokens_of
+from specdec_jax.analysis.trees import (
+  best_tree as best_tree,  # a part of the theory, in a file of its own
+  expected_tokens_of,
+)
 from specdec_jax.errors import SettingError
 
 

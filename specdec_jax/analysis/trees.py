@@ -7,15 +7,13 @@ and an iteration makes 1 + the sum of these products over all nodes [Sequoia, Ch
 
 from collections.abc import Callable
 
-from jaxtyping import ArrayLike
-from jaxtyping import Float64
 import numpy as np
+from jaxtyping import ArrayLike, Float64
 
 from specdec_jax import checks
 from specdec_jax.analysis import domains
 from specdec_jax.errors import SettingError
-from specdec_jax.tree import ROOT
-from specdec_jax.tree import Tree
+from specdec_jax.tree import ROOT, Tree
 
 
 def expected_tokens_of(tree: Tree, acceptance_by_rank: ArrayLike) -> float:

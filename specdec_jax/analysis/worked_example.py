@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from specdec_jax.sampling import draw
 from specdec_jax.rule import verify
+from specdec_jax.sampling import draw
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """What a beam search returns."""
 
-from flax import struct
 import jax
+from flax import struct
 
 
 class BeamStats(struct.PyTreeNode):

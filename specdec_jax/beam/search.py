@@ -4,21 +4,21 @@ import dataclasses
 import functools
 from typing import Any
 
-from flax import struct
 import jax
 import jax.numpy as jnp
-from jax import lax
 import numpy as np
+from flax import struct
+from jax import lax
 
-from specdec_jax.errors import SettingError
 from specdec_jax.beam import state as beam_state
 from specdec_jax.beam.results import BeamResult, BeamStats
+from specdec_jax.beam.speculative import speculative_loop
 from specdec_jax.checks import whole
 from specdec_jax.drafters.model import ModelDrafter
-from specdec_jax.standardizer import Standardizer
+from specdec_jax.errors import SettingError
 from specdec_jax.results import Status
 from specdec_jax.sampling import Sampling
-from specdec_jax.beam.speculative import speculative_loop
+from specdec_jax.standardizer import Standardizer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

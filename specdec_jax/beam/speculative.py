@@ -9,13 +9,12 @@ iteration takes 1 to gamma + 1 steps, each exactly as the plain search would.
 
 from typing import Any
 
-from flax import struct
 import jax
 import jax.numpy as jnp
+from flax import struct
 from jax import lax
 
-from specdec_jax.beam import state as beam_state
-from specdec_jax.beam import tree as beam_tree
+from specdec_jax.beam import state as beam_state, tree as beam_tree
 from specdec_jax.beam.results import BeamStats
 from specdec_jax.beam.state import pick
 from specdec_jax.results import Status

@@ -4,9 +4,9 @@ Dimension names: B rows, W beams, C candidates of a beam, L max_decode_len. Beam
 in ascending order, best last. A beam or slot that holds nothing scores -inf.
 """
 
-from flax import struct
 import jax
 import jax.numpy as jnp
+from flax import struct
 from jax import lax
 
 from specdec_jax.results import Status

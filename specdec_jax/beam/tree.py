@@ -13,11 +13,11 @@ the tokens that the draft has not yet been fed.
 
 import dataclasses
 
-from flax import struct
 import jax
 import jax.numpy as jnp
-from jax import lax
 import numpy as np
+from flax import struct
+from jax import lax
 
 from specdec_jax.beam.state import Beams, pick
 

@@ -3,13 +3,12 @@
 import jax
 
 from specdec_jax.errors import SettingError
-from specdec_jax.reports.tables import markdown
-from specdec_jax.reports.tables import number
-from specdec_jax.measure import agreement
 from specdec_jax.jobs import batching
-from specdec_jax.reports import comparison as report
+from specdec_jax.measure import agreement
 from specdec_jax.measure.methods import Method
 from specdec_jax.measure.timing import time_methods
+from specdec_jax.reports import comparison as report
+from specdec_jax.reports.tables import markdown, number
 
 
 def compare(target, examples, methods, repeats: int, max_input_len: int, max_decode_len: int,

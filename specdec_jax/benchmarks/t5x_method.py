@@ -40,10 +40,9 @@ class T5XMethod:
                seed: int = 0):
     fields = t5x_config(target.config)
     try:
-      from t5x import decoding
-      from t5x import models
-      from t5x.examples.t5 import network
       import seqio
+      from t5x import decoding, models
+      from t5x.examples.t5 import network
     except ImportError as e:
       raise ImportError(
           f"T5X can't be imported ({e}); install it from github.com/google-research/t5x: "

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from specdec_jax.errors import SettingError
-from specdec_jax.checkpoints.huggingface_export import to_transformers
-from specdec_jax.results import Result
 from specdec_jax.benchmarks.t5x_method import as_result
+from specdec_jax.checkpoints.huggingface_export import to_transformers
+from specdec_jax.errors import SettingError
+from specdec_jax.results import Result
 
 
 class TransformersMethod:

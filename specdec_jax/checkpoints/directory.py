@@ -4,20 +4,20 @@ import dataclasses
 import json
 import os
 
+import jax.numpy as jnp
 from etils import epath
 from flax import traverse_util
-import jax.numpy as jnp
 
 from specdec_jax import paths
 from specdec_jax.checkpoints import storage as storage_lib
-from specdec_jax.files.directories import new_directory
-from specdec_jax.files.locations import absolute
-from specdec_jax.errors import CheckpointError
-from specdec_jax.models.parameters import check_parameters
 from specdec_jax.data.tokenizers_vocabulary import TokenizersVocabulary
 from specdec_jax.data.vocabulary import Vocabulary
+from specdec_jax.errors import CheckpointError
+from specdec_jax.files.directories import new_directory
+from specdec_jax.files.locations import absolute
 from specdec_jax.model import Model
 from specdec_jax.models.config import GPT2Config, T5Config
+from specdec_jax.models.parameters import check_parameters
 from specdec_jax.parallel.mesh import Mesh, placement
 
 CONFIG, WEIGHTS = 'config.json', 'weights'

@@ -4,13 +4,11 @@ import os
 
 from etils import epath
 
-from specdec_jax.checkpoints import huggingface
-from specdec_jax.checkpoints import huggingface_gpt2
-from specdec_jax.checkpoints import t5x
+from specdec_jax.checkpoints import huggingface, huggingface_gpt2, t5x
 from specdec_jax.checkpoints.huggingface_files import read_json
-from specdec_jax.files.locations import existing_directory
-from specdec_jax.errors import CheckpointError
 from specdec_jax.checkpoints.readers import Reader, unscanned
+from specdec_jax.errors import CheckpointError
+from specdec_jax.files.locations import existing_directory
 
 
 def _open_huggingface(directory: epath.Path) -> Reader:

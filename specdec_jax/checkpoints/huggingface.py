@@ -6,9 +6,9 @@ import re
 import numpy as np
 
 from specdec_jax.checkpoints.huggingface_files import open_files, read_json
-from specdec_jax.files.locations import existing_directory
-from specdec_jax.errors import CheckpointError
 from specdec_jax.checkpoints.readers import Leaf
+from specdec_jax.errors import CheckpointError
+from specdec_jax.files.locations import existing_directory
 from specdec_jax.models.config import T5Config
 
 _MODEL_TYPES = ('t5', 'mt5', 'umt5')

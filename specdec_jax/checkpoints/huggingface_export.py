@@ -1,11 +1,10 @@
 """A model in transformers' own classes, in memory: to compare with, not to keep."""
 
-from flax import traverse_util
 import numpy as np
+from flax import traverse_util
 
+from specdec_jax.checkpoints import huggingface, huggingface_gpt2
 from specdec_jax.errors import SettingError
-from specdec_jax.checkpoints import huggingface
-from specdec_jax.checkpoints import huggingface_gpt2
 from specdec_jax.model import Model
 
 _GPT2_ACTIVATIONS = {'gelu': 'gelu_new', 'gelu_exact': 'gelu', 'relu': 'relu', 'silu': 'silu'}

@@ -4,9 +4,9 @@ import json
 
 from etils import epath
 
-from specdec_jax.files.locations import is_remote
-from specdec_jax.errors import CheckpointError
 from specdec_jax.checkpoints.safetensors_files import SafetensorsFile
+from specdec_jax.errors import CheckpointError
+from specdec_jax.files.locations import is_remote
 
 
 def open_files(directory: epath.Path) -> dict:

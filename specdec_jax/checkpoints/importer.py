@@ -1,18 +1,17 @@
 """From a checkpoint of another program to a model directory, a leaf at a time."""
 
-from collections.abc import Callable
 import dataclasses
 import os
+from collections.abc import Callable
 
-from specdec_jax.checkpoints import directory as directory_lib
-from specdec_jax.checkpoints import storage as storage_lib
+from specdec_jax.checkpoints import directory as directory_lib, storage as storage_lib
 from specdec_jax.checkpoints.formats import open_checkpoint
-from specdec_jax.files.locations import absolute
-from specdec_jax.errors import CheckpointError, SettingError
-from specdec_jax.models.parameters import check_parameters, is_matrix
 from specdec_jax.checkpoints.readers import Reader
 from specdec_jax.checkpoints.sizes import config_from_leaves, fields_from_gin
+from specdec_jax.errors import CheckpointError, SettingError
+from specdec_jax.files.locations import absolute
 from specdec_jax.models.config import GPT2Config, T5Config
+from specdec_jax.models.parameters import check_parameters, is_matrix
 
 _FLOATS = ('float32', 'bfloat16', 'float16', 'float64')
 # Sentinels that T5's programs append to a SentencePiece file, by its size.

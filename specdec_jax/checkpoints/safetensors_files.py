@@ -2,12 +2,12 @@
 
 import json
 
-from etils import epath
 import numpy as np
+from etils import epath
 
-from specdec_jax.errors import CheckpointError
 from specdec_jax.checkpoints.readers import Leaf
 from specdec_jax.checkpoints.storage import dtype_of
+from specdec_jax.errors import CheckpointError
 
 _DTYPES = {'F64': 'float64', 'F32': 'float32', 'F16': 'float16', 'BF16': 'bfloat16'}
 

@@ -3,9 +3,9 @@
 import os
 import re
 
-from specdec_jax.errors import CheckpointError
 from specdec_jax.checkpoints.readers import Leaf
 from specdec_jax.checkpoints.storage import first_line
+from specdec_jax.errors import CheckpointError
 from specdec_jax.models.config import GPT2Config, T5Config
 
 
@@ -57,6 +57,7 @@ def fields_from_gin(gin_file: str | os.PathLike, name: str = 'T5Config') -> dict
   Other settings of the file are passed over. Clears gin's configuration.
   """
   import gin
+
   from specdec_jax.paths import gin_search_paths
   try:
     gin.get_configurable(name)

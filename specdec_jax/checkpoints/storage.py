@@ -6,14 +6,14 @@ a float array or, in int8 storage, {'values': int8, 'scale': float32}. files.jso
 beside the parts has the size of every file, so that a truncated copy is named.
 """
 
-from collections.abc import Iterator
 import contextlib
 import json
 import logging
 import math
+from collections.abc import Iterator
 
-from etils import epath
 import numpy as np
+from etils import epath
 
 from specdec_jax.errors import CheckpointError, SettingError
 from specdec_jax.models.parameters import is_matrix

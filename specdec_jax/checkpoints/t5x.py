@@ -7,15 +7,14 @@ read when asked for. A checkpoint's optimiser state is never opened.
 import json
 import os
 
-from etils import epath
-from flax import serialization
-from flax import traverse_util
 import numpy as np
+from etils import epath
+from flax import serialization, traverse_util
 
-from specdec_jax.files.locations import existing_directory, kvstore
-from specdec_jax.errors import CheckpointError
 from specdec_jax.checkpoints.readers import Leaf
 from specdec_jax.checkpoints.storage import first_line
+from specdec_jax.errors import CheckpointError
+from specdec_jax.files.locations import existing_directory, kvstore
 
 _INDEX, _METADATA, _OCDBT = 'checkpoint', '_METADATA', 'manifest.ocdbt'
 _PLACEHOLDER = 'PLACEHOLDER://'

@@ -4,9 +4,9 @@ import os
 
 import numpy as np
 
-from specdec_jax.errors import CheckpointError
 from specdec_jax.checkpoints.readers import Leaf
 from specdec_jax.checkpoints.storage import dtype_of, first_line
+from specdec_jax.errors import CheckpointError
 
 
 class TorchFile:

@@ -1,7 +1,7 @@
 """What the scripts share: bad input is one line on stderr and exit code 1."""
 
-from collections.abc import Callable
 import sys
+from collections.abc import Callable
 
 from absl import app
 

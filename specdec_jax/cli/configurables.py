@@ -8,8 +8,8 @@ import gin
 from specdec_jax import logits_processors
 from specdec_jax.checkpoints.directory import load_model
 from specdec_jax.checkpoints.ngram_tables import load_ngram
-from specdec_jax.data import examples
-from specdec_jax.data import tasks
+from specdec_jax.cli import launch
+from specdec_jax.data import examples, tasks
 from specdec_jax.data.tokenizers_vocabulary import TokenizersVocabulary
 from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.drafters.lookup import LookupDrafter
@@ -18,22 +18,22 @@ from specdec_jax.drafters.random import RandomDrafter
 from specdec_jax.models.config import GPT2Config, T5Config
 from specdec_jax.parallel.hosts import Hosts
 from specdec_jax.parallel.mesh import Mesh
-from specdec_jax.runs import alphas
-from specdec_jax.runs import beam
-from specdec_jax.runs import check
-from specdec_jax.runs import compare
-from specdec_jax.runs import complete
-from specdec_jax.runs import decode
-from specdec_jax.runs import figures
-from specdec_jax.runs import fit_ngram
-from specdec_jax.runs import fit_vocabulary
-from specdec_jax.cli import launch
-from specdec_jax.runs import precompile
-from specdec_jax.runs import train
+from specdec_jax.runs import (
+  alphas,
+  beam,
+  check,
+  compare,
+  complete,
+  decode,
+  figures,
+  fit_ngram,
+  fit_vocabulary,
+  plan as plan_run,
+  precompile,
+  train,
+)
 from specdec_jax.sampling import Sampling
-from specdec_jax.runs import plan as plan_run
-from specdec_jax.training import optimizer
-from specdec_jax.training import pairs
+from specdec_jax.training import optimizer, pairs
 
 for _configurable in (
     launch.main, decode.decode, compare.compare, alphas.alphas, beam.beam, train.train, fit_ngram.fit_ngram,

@@ -11,8 +11,8 @@ import inspect
 import re
 import tokenize
 
-from etils import epath
 import gin
+from etils import epath
 
 from specdec_jax.errors import ConfigError
 from specdec_jax.paths import gin_search_paths

@@ -1,17 +1,16 @@
 """What every run shares: the compilation cache, the output directory and its records."""
 
-from collections.abc import Callable
 import os
+from collections.abc import Callable
 
-from absl import logging
 import gin
 import jax
+from absl import logging
 
-from specdec_jax.errors import SettingError
-from specdec_jax.parallel import hosts as hosts_lib
 from specdec_jax.cli import gin_config
-from specdec_jax.jobs import output
-from specdec_jax.jobs import sharing
+from specdec_jax.errors import SettingError
+from specdec_jax.jobs import output, sharing
+from specdec_jax.parallel import hosts as hosts_lib
 
 
 def main(run: Callable = gin.REQUIRED, output_dir: str = gin.REQUIRED,

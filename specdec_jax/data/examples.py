@@ -1,16 +1,16 @@
 """Inputs from text, TSV and JSON-lines files, gzipped or not, local or gs://."""
 
-from collections.abc import Iterable, Iterator
 import dataclasses
 import gzip
 import json
 import os
 import zlib
+from collections.abc import Iterable, Iterator
 
 from etils import epath
 
-from specdec_jax.errors import InputError
 from specdec_jax import paths
+from specdec_jax.errors import InputError
 
 Field = int | str
 

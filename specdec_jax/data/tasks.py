@@ -1,16 +1,15 @@
 """Inputs from a seqio task or mixture. TensorFlow is imported when a task is read, not before."""
 
-from collections.abc import Iterator, Mapping
 import dataclasses
 import importlib
 import itertools
 import os
 import re
+from collections.abc import Iterator, Mapping
 
-from specdec_jax.errors import InputError
 from specdec_jax import paths
-from specdec_jax.data.examples import Example
-from specdec_jax.data.examples import read_records
+from specdec_jax.data.examples import Example, read_records
+from specdec_jax.errors import InputError
 
 
 def task_examples(name: str, split: str = 'test', module: str | None = None,
@@ -98,7 +97,7 @@ def _file_source(seqio, files):
     text = tf.TensorSpec((), tf.string)
     fields = next(read_records(files[split]))
     return tf.data.Dataset.from_generator(
-        lambda: read_records(files[split]), output_signature={field: text for field in fields})
+        lambda: read_records(files[split]), output_signature=dict.fromkeys(fields, text))
 
   return seqio.FunctionDataSource(dataset, splits=tuple(files))
 

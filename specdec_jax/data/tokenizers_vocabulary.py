@@ -3,12 +3,12 @@
 import hashlib
 import os
 
-from etils import epath
 import numpy as np
+from etils import epath
 
-from specdec_jax.errors import InputError
 from specdec_jax import paths
 from specdec_jax.data.vocabulary import pad_rows
+from specdec_jax.errors import InputError
 
 _EOS = ('<|endoftext|>', '</s>', '[SEP]', '<eos>')  # in this order, where the model names none
 
@@ -103,6 +103,7 @@ def _read(file: epath.Path):
 def _byte_level_bpe(vocab: str, merges: str):
   """GPT-2's tokenizer of its two files."""
   import json
+
   import tokenizers
   from tokenizers import decoders, models, pre_tokenizers
   pairs = [tuple(line.split(' ')) for line in merges.splitlines()

@@ -3,12 +3,12 @@
 import hashlib
 import os
 
-from etils import epath
 import numpy as np
 import sentencepiece
+from etils import epath
 
-from specdec_jax.errors import InputError
 from specdec_jax import paths
+from specdec_jax.errors import InputError
 
 
 class Vocabulary:

@@ -2,13 +2,13 @@
 
 import functools
 
-from flax import struct
 import jax
 import jax.numpy as jnp
+from flax import struct
 from jax import lax
 
-from specdec_jax.errors import SettingError
 from specdec_jax.drafters.sampling_steps import write_token
+from specdec_jax.errors import SettingError
 
 SOURCES = ('input', 'output', 'both')
 

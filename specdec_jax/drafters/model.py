@@ -1,12 +1,12 @@
 """A small model as the drafter: the paper's own kind [§2.1]."""
 
-from flax import struct
 import jax
 import jax.numpy as jnp
+from flax import struct
 from jax import lax
 
+from specdec_jax.drafters.sampling_steps import distributions_along, sample_next
 from specdec_jax.errors import SettingError
-from specdec_jax.drafters.sampling_steps import sample_next, distributions_along
 from specdec_jax.model import Model
 
 

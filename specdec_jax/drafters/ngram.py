@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 
-from flax import struct
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import struct
 
-from specdec_jax.errors import SettingError
 from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.drafters import ngram_counts
-from specdec_jax.drafters.sampling_steps import sample_block, distributions_along
+from specdec_jax.drafters.sampling_steps import distributions_along, sample_block
+from specdec_jax.errors import SettingError
 
 _NAMES = {1: 'unigram', 2: 'bigram'}
 _DISCOUNT = 0.5  # taken from every pair's count and given to the pairs not in the table

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from flax import struct
 import jax
 import jax.numpy as jnp
+from flax import struct
 
+from specdec_jax.drafters.sampling_steps import distributions_along, sample_block
 from specdec_jax.errors import SettingError
-from specdec_jax.drafters.sampling_steps import sample_block, distributions_along
 
 
 class ParallelDrafter(struct.PyTreeNode):

@@ -1,8 +1,8 @@
 """Uniformly random tokens: the drafter that needs nothing and still gains a little [§3.6]."""
 
-from flax import struct
 import jax
 import jax.numpy as jnp
+from flax import struct
 
 
 class RandomDrafter(struct.PyTreeNode):

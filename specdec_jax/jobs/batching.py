@@ -1,14 +1,14 @@
 """Inputs to batches of few shapes: sorted by length, padded to bucket lengths, always full."""
 
-from collections.abc import Iterable, Sequence
 import dataclasses
 import itertools
 import zlib
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from specdec_jax.errors import SettingError
 from specdec_jax.data.vocabulary import pad_rows
+from specdec_jax.errors import SettingError
 
 SHORTEST_BUCKET = 16
 

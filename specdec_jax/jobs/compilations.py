@@ -1,8 +1,8 @@
 """What jax compiled and what it found in its persistent cache."""
 
 import collections
-from collections.abc import Iterator
 import contextlib
+from collections.abc import Iterator
 
 import jax
 

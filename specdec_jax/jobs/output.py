@@ -63,7 +63,7 @@ def environment() -> dict:
   """Versions, device and jax settings: JSON-ready."""
   devices = jax.devices()
   return {
-      'time': datetime.datetime.now(datetime.timezone.utc).isoformat(timespec='seconds'),
+      'time': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds'),
       'command': sys.argv,
       'python': platform.python_version(),
       'platform': platform.platform(),

@@ -1,8 +1,8 @@
 """Predictions as JSON lines: appended as they come, put in input order at the end."""
 
-from collections.abc import Iterator
 import json
 import os
+from collections.abc import Iterator
 
 FAILED = 'FAILED'
 

@@ -4,9 +4,9 @@ import glob
 import os
 
 from specdec_jax.errors import SettingError
-from specdec_jax.parallel import hosts
 from specdec_jax.jobs import output
 from specdec_jax.jobs.predictions import Predictions
+from specdec_jax.parallel import hosts
 
 _FOLDER = 'process_'  # of the output directory: what each process but the first writes
 

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 
 from specdec_jax.analysis.alpha import teacher_forced
-from specdec_jax.standardizer import Standardizer
 from specdec_jax.sampling import Sampling
+from specdec_jax.standardizer import Standardizer
 
 # One-token and many-token passes round differently: below these margins (in logits) the
 # first two tokens are a tie that either pass may break its own way.

@@ -1,16 +1,13 @@
 """All figures of one sampling, gamma and lenience, from what was timed and measured."""
 
-from collections.abc import Sequence
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
-from specdec_jax.analysis import alpha as alpha_lib
-from specdec_jax.analysis import cost as cost_lib
-from specdec_jax.analysis import operations
-from specdec_jax.analysis import theory
-from specdec_jax.measure import agreement
+from specdec_jax.analysis import alpha as alpha_lib, cost as cost_lib, operations, theory
 from specdec_jax.jobs.batching import Batch
+from specdec_jax.measure import agreement
 from specdec_jax.measure.timing import Timed, total
 
 

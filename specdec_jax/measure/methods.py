@@ -1,12 +1,11 @@
 """How a run decodes: with a drafter or without, as one callable."""
 
-from collections.abc import Callable
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
+from specdec_jax.decoding import autoregressive_decode, speculative_decode
 from specdec_jax.errors import SettingError
-from specdec_jax.decoding import autoregressive_decode
-from specdec_jax.decoding import speculative_decode
 from specdec_jax.results import Result
 from specdec_jax.sampling import Sampling
 

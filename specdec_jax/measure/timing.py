@@ -1,17 +1,17 @@
 """Times several decoders over the same batches, compilation apart."""
 
-from collections.abc import Sequence
 import dataclasses
 import statistics
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
 from specdec_jax.errors import SettingError
-from specdec_jax.results import Result
 from specdec_jax.jobs.batching import Batch
-from specdec_jax.measure.methods import Method
 from specdec_jax.jobs.progress import Progress
+from specdec_jax.measure.methods import Method
+from specdec_jax.results import Result
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -7,9 +7,9 @@ E emb_dim, V vocab_size.
 import functools
 from typing import Any
 
-from flax import linen as nn
 import jax
 import jax.numpy as jnp
+from flax import linen as nn
 
 from specdec_jax.models import cache as cache_lib
 from specdec_jax.models.config import GPT2Config

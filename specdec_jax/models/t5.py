@@ -8,9 +8,9 @@ import functools
 import math
 from typing import Any
 
-from flax import linen as nn
 import jax
 import jax.numpy as jnp
+from flax import linen as nn
 from jax import lax
 
 from specdec_jax.models import cache as cache_lib

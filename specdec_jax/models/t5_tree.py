@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from specdec_jax.models import cache as cache_lib
-from specdec_jax.models import t5 as t5_lib
+from specdec_jax.models import cache as cache_lib, t5 as t5_lib
 
 
 def step(t5: t5_lib.T5, cache, tokens, positions, slot, key_positions, visible):

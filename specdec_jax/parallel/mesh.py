@@ -1,11 +1,11 @@
 """A model on several devices: the mesh, its weights laid down shard by shard, and a batch's rows on it."""
 
-from collections.abc import Callable
 import dataclasses
+from collections.abc import Callable
 
 import jax
-from jax.sharding import NamedSharding, PartitionSpec as P, SingleDeviceSharding
 import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec as P, SingleDeviceSharding
 
 from specdec_jax.errors import SettingError
 from specdec_jax.models.parameters import parameter_shapes

@@ -3,10 +3,10 @@
 import math
 import re
 
-from flax import traverse_util
 import jax
-from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 import numpy as np
+from flax import traverse_util
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 from specdec_jax.errors import SettingError
 

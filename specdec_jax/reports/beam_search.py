@@ -1,7 +1,6 @@
 """The beam run's report as markdown."""
 
-from specdec_jax.reports.tables import markdown as table
-from specdec_jax.reports.tables import number
+from specdec_jax.reports.tables import markdown as table, number
 
 
 def markdown(result: dict) -> str:

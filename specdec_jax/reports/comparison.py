@@ -1,7 +1,6 @@
 """The compare run's report as markdown, and what it warns of."""
 
-from specdec_jax.reports.tables import markdown as table
-from specdec_jax.reports.tables import number
+from specdec_jax.reports.tables import markdown as table, number
 from specdec_jax.sampling import Sampling
 
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from specdec_jax.reports import paper
 from specdec_jax.analysis import theory
 from specdec_jax.analysis.cost import Cost
+from specdec_jax.reports import paper
 from specdec_jax.reports.measured import Measured
 
 _ALPHAS = np.linspace(0, 1, 401)[:-1]

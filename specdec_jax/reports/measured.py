@@ -1,13 +1,13 @@
 """What compare runs measured, from their report.json, beside what the theory says."""
 
-from collections.abc import Sequence
 import dataclasses
 import json
 import os
+from collections.abc import Sequence
 
+from specdec_jax.analysis import theory
 from specdec_jax.errors import SettingError
 from specdec_jax.reports import paper
-from specdec_jax.analysis import theory
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

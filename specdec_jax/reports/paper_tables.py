@@ -7,9 +7,9 @@ rows, for `analysis.tables.markdown` and for CSV; None where there is no figure.
 from collections.abc import Sequence
 
 from specdec_jax.reports import paper
+from specdec_jax.reports.comparison import sampling_name
 from specdec_jax.reports.measured import Measured
 from specdec_jax.reports.tables import number
-from specdec_jax.reports.comparison import sampling_name
 from specdec_jax.sampling import Sampling
 
 

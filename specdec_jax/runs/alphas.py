@@ -3,21 +3,20 @@
 What Table 3 and the upper part of Table 5 report; nothing is timed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import gin
 import numpy as np
 
 from specdec_jax.analysis import alpha as alpha_lib
-from specdec_jax.model import Model
-from specdec_jax.jobs import batching
-from specdec_jax.measure import experiment
-from specdec_jax.jobs import output
-from specdec_jax.reports import comparison as report
-from specdec_jax.measure.methods import Method
+from specdec_jax.jobs import batching, output
 from specdec_jax.jobs.progress import Progress
+from specdec_jax.measure import experiment
+from specdec_jax.measure.methods import Method
+from specdec_jax.model import Model
+from specdec_jax.reports import comparison as report
 from specdec_jax.sampling import Sampling
 
 

@@ -1,23 +1,21 @@
 """The beam run: plain and speculative beam search over the same examples."""
 
-from collections.abc import Iterable, Sequence
 import dataclasses
 import itertools
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import gin
 import numpy as np
 
-from specdec_jax.errors import RunFailed, SettingError
-from specdec_jax.beam.search import beam_search
 from specdec_jax.beam.results import BeamResult
-from specdec_jax.model import Model
-from specdec_jax.jobs import batching
-from specdec_jax.reports import beam_search as beam_report
-from specdec_jax.jobs import output
-from specdec_jax.reports import comparison as report
+from specdec_jax.beam.search import beam_search
+from specdec_jax.errors import RunFailed, SettingError
+from specdec_jax.jobs import batching, output
 from specdec_jax.measure.agreement import TIE_MARGINS
 from specdec_jax.measure.timing import Timed, time_methods
+from specdec_jax.model import Model
+from specdec_jax.reports import beam_search as beam_report, comparison as report
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

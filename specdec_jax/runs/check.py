@@ -5,21 +5,18 @@ from collections.abc import Iterable
 import gin
 import numpy as np
 
-from specdec_jax.errors import RunFailed
-from specdec_jax.analysis import theory
-from specdec_jax.analysis import worked_example
-from specdec_jax.reports.tables import markdown as table
-from specdec_jax.reports.tables import number
+from specdec_jax.analysis import theory, worked_example
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.drafters.spoiled import random_weights, shuffled_rows
-from specdec_jax.model import Model
-from specdec_jax.runs import alphas
-from specdec_jax.jobs import batching
+from specdec_jax.errors import RunFailed
+from specdec_jax.jobs import batching, output
 from specdec_jax.measure import experiment
-from specdec_jax.jobs import output
-from specdec_jax.reports import comparison as report
 from specdec_jax.measure.methods import Method
 from specdec_jax.measure.timing import time_methods
+from specdec_jax.model import Model
+from specdec_jax.reports import comparison as report
+from specdec_jax.reports.tables import markdown as table, number
+from specdec_jax.runs import alphas
 from specdec_jax.sampling import Sampling
 
 P, Q = (0.5, 0.5), (0.9, 0.1)  # the worked example

@@ -1,24 +1,23 @@
 """The compare run: the target alone and speculative decoding, over the same examples."""
 
-from collections.abc import Iterable, Sequence
 import dataclasses
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import gin
 import numpy as np
 
-from specdec_jax.errors import RunFailed, SettingError
 from specdec_jax.analysis import cost as cost_lib
-from specdec_jax.data import metrics as metrics_lib
-from specdec_jax.model import Model
-from specdec_jax.runs import alphas
-from specdec_jax.jobs import batching
-from specdec_jax.measure import experiment
-from specdec_jax.jobs import output
-from specdec_jax.reports import comparison as report
-from specdec_jax.measure.methods import Method
 from specdec_jax.benchmarks.t5x_method import T5XMethod
+from specdec_jax.data import metrics as metrics_lib
+from specdec_jax.errors import RunFailed, SettingError
+from specdec_jax.jobs import batching, output
+from specdec_jax.measure import experiment
+from specdec_jax.measure.methods import Method
 from specdec_jax.measure.timing import time_methods
+from specdec_jax.model import Model
+from specdec_jax.reports import comparison as report
+from specdec_jax.runs import alphas
 from specdec_jax.sampling import Sampling
 
 

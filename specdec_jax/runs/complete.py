@@ -5,10 +5,10 @@ from typing import Any
 import gin
 
 from specdec_jax.data.examples import Example
-from specdec_jax.model import Model
-from specdec_jax.results import Status
 from specdec_jax.jobs import batching
 from specdec_jax.measure.methods import Method
+from specdec_jax.model import Model
+from specdec_jax.results import Status
 from specdec_jax.sampling import Sampling
 
 

@@ -1,26 +1,23 @@
 """The decode run: every input to one line of predictions."""
 
-from collections.abc import Iterable
 import hashlib
 import sys
 import time
+from collections.abc import Iterable
 from typing import Any
 
-from absl import logging
 import gin
 import numpy as np
+from absl import logging
 
 from specdec_jax.errors import RunFailed
+from specdec_jax.jobs import batching, output, sharing
+from specdec_jax.jobs.predictions import FAILED, Predictions
+from specdec_jax.jobs.progress import Progress
+from specdec_jax.measure.methods import Method
 from specdec_jax.model import Model
 from specdec_jax.parallel import hosts
 from specdec_jax.results import Status
-from specdec_jax.jobs import batching
-from specdec_jax.jobs import output
-from specdec_jax.jobs import sharing
-from specdec_jax.measure.methods import Method
-from specdec_jax.jobs.predictions import FAILED
-from specdec_jax.jobs.predictions import Predictions
-from specdec_jax.jobs.progress import Progress
 from specdec_jax.sampling import Sampling
 
 MAX_FAILED_BATCHES = 10
@@ -97,7 +94,7 @@ def _decode_all(target, method, inputs, predictions, batches) -> dict:
         result = method(target, batch)
         elapsed = time.perf_counter() - start
         lines = records(target, inputs, batch, result)
-      except Exception as e:  # pylint: disable=broad-except
+      except Exception as e:
         if not seen and isinstance(e, ValueError):  # a setting that no batch can run with
           raise
         failures += 1

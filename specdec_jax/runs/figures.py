@@ -1,23 +1,24 @@
 """The figures run: the paper's figures 1 to 5 for a pair of models, as pictures and as a page."""
 
-from collections.abc import Iterable, Sequence
 import os
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import gin
 
-from specdec_jax.errors import SettingError
 from specdec_jax.analysis import cost as cost_lib
-from specdec_jax.reports import figures as figures_lib
-from specdec_jax.reports import measured as measured_lib
-from specdec_jax.reports import tables
-from specdec_jax.reports import trace as trace_lib
 from specdec_jax.decoding import speculative_decode
-from specdec_jax.model import Model
-from specdec_jax.jobs import batching
-from specdec_jax.jobs import output
-from specdec_jax.reports import paper_tables
+from specdec_jax.errors import SettingError
+from specdec_jax.jobs import batching, output
 from specdec_jax.measure.timing import total
+from specdec_jax.model import Model
+from specdec_jax.reports import (
+  figures as figures_lib,
+  measured as measured_lib,
+  paper_tables,
+  tables,
+  trace as trace_lib,
+)
 from specdec_jax.sampling import Sampling
 
 

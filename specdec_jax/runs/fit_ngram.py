@@ -1,7 +1,7 @@
 """The fit_ngram run: target texts to a unigram or bigram table."""
 
-from collections.abc import Iterable
 import os
+from collections.abc import Iterable
 
 import gin
 import numpy as np

@@ -1,7 +1,7 @@
 """The plan run: one plan, Table 2's rows where they apply, and a table over gammas, batches and chips."""
 
-from collections.abc import Sequence
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from specdec_jax.jobs import output

@@ -8,11 +8,10 @@ import jax
 import numpy as np
 
 from specdec_jax.errors import SettingError
-from specdec_jax.jobs import batching
-from specdec_jax.jobs import compilations
-from specdec_jax.runs.decode import decode
-from specdec_jax.measure.methods import Method
+from specdec_jax.jobs import batching, compilations
 from specdec_jax.jobs.progress import Progress
+from specdec_jax.measure.methods import Method
+from specdec_jax.runs.decode import decode
 
 
 def precompile(output_dir: str) -> dict[str, int]:

@@ -6,10 +6,10 @@ import os
 
 import gin
 
-from specdec_jax.errors import SettingError
 from specdec_jax.checkpoints.directory import save_model
 from specdec_jax.checks import whole
 from specdec_jax.data.vocabulary import Vocabulary
+from specdec_jax.errors import SettingError
 from specdec_jax.model import Model
 from specdec_jax.models.config import GPT2Config, T5Config
 from specdec_jax.parallel.mesh import Mesh

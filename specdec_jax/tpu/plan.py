@@ -7,14 +7,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from specdec_jax.errors import SettingError
 from specdec_jax.checks import whole
 from specdec_jax.decoding import Settings
+from specdec_jax.errors import SettingError
 from specdec_jax.parallel import partition
 from specdec_jax.sampling import Sampling
-from specdec_jax.tpu import compile as compile_lib
-from specdec_jax.tpu import shapes
-from specdec_jax.tpu import topology as topology_lib
+from specdec_jax.tpu import compile as compile_lib, shapes, topology as topology_lib
 from specdec_jax.tpu.audit import Audit, audit
 from specdec_jax.tpu.chips import get_chip
 from specdec_jax.tpu.predict import Predicted, Setting, on_slice, predict

@@ -6,17 +6,17 @@ import os
 import pathlib
 import re
 
-from flax import traverse_util
 import jax
 import jax.numpy as jnp
+from flax import traverse_util
 
-from specdec_jax.errors import SettingError
 from specdec_jax import paths
 from specdec_jax.checkpoints.directory import read_config
-from specdec_jax.models.parameters import is_matrix, parameter_shapes
 from specdec_jax.drafters.model import ModelDrafter
+from specdec_jax.errors import SettingError
 from specdec_jax.model import Model
 from specdec_jax.models.config import GPT2Config, T5Config
+from specdec_jax.models.parameters import is_matrix, parameter_shapes
 
 _CONFIGS = {config.__name__: config for config in (T5Config, GPT2Config)}
 

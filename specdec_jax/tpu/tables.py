@@ -1,12 +1,11 @@
 """Plans as markdown, as JSON and as a picture."""
 
-from collections.abc import Iterable, Sequence
 import dataclasses
 import itertools
+from collections.abc import Iterable, Sequence
 
 from specdec_jax.reports import paper
-from specdec_jax.reports.tables import markdown as table
-from specdec_jax.reports.tables import number
+from specdec_jax.reports.tables import markdown as table, number
 from specdec_jax.tpu import shapes
 from specdec_jax.tpu.chips import get_chip
 from specdec_jax.tpu.plan import Plan

@@ -8,8 +8,8 @@ rule and what the host does are left out, as are the rows of a batch that wait f
 
 import dataclasses
 
-from flax import traverse_util
 import jax.numpy as jnp
+from flax import traverse_util
 
 from specdec_jax.tpu.chips import Chip
 

@@ -5,8 +5,8 @@ import itertools
 
 import numpy as np
 
-from specdec_jax.errors import SettingError
 from specdec_jax.data.vocabulary import pad_rows
+from specdec_jax.errors import SettingError
 
 Pair = tuple[list[int], list[int]]
 BUCKETS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)

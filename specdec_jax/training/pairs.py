@@ -1,14 +1,14 @@
 """Token pairs to train on: from parallel text, or from what a target said."""
 
-from collections.abc import Iterable, Sequence
 import json
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from specdec_jax.errors import SettingError
 from specdec_jax.data.examples import Field, read_examples, texts_of
 from specdec_jax.data.tasks import iterate_task
 from specdec_jax.data.vocabulary import Vocabulary
+from specdec_jax.errors import SettingError
 
 Pair = tuple[list[int], list[int]]
 

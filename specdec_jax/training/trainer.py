@@ -4,15 +4,16 @@ import functools
 import json
 import os
 import time
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
-from absl import logging
-from flax import struct
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import orbax.checkpoint as ocp
+from absl import logging
+from flax import struct
 
 from specdec_jax.models.network import network
 from specdec_jax.parallel import partition

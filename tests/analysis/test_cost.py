@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 
 import specdec_jax as sd
-from specdec_jax.analysis import cost as cost_lib
-from specdec_jax.analysis import operations
-from specdec_jax.analysis import theory
+from specdec_jax.analysis import cost as cost_lib, operations, theory
 from specdec_jax.drafters.model import ModelDrafter
-from specdec_jax.standardizer import Standardizer
 from specdec_jax.sampling import Sampling
+from specdec_jax.standardizer import Standardizer
 
 
 def test_every_part_is_timed(target, draft):

@@ -1,10 +1,9 @@
-from hypothesis import given
-from hypothesis import strategies as st
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
-from specdec_jax.reports import paper
 from specdec_jax.analysis import theory
+from specdec_jax.reports import paper
 
 
 @pytest.mark.parametrize('row', paper.TABLE_1, ids=str)

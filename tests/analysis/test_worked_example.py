@@ -1,8 +1,8 @@
 """The two-token example by hand, by arithmetic and by simulation; and on other distributions."""
 
-from hypothesis import given, strategies as st
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
 from specdec_jax.analysis import worked_example
 

@@ -1,15 +1,16 @@
 """The plain search: what a search by lists finds, row by row; arguments; the program."""
 
-from hypothesis import example, given, strategies as st
 import jax
 import numpy as np
 import pytest
-import specdec_jax as sd
-from specdec_jax.beam import search as beam
-from programs import equations, only_loop
 import tiny
 import toy
 import toy_beams
+from hypothesis import example, given, strategies as st
+from programs import equations, only_loop
+
+import specdec_jax as sd
+from specdec_jax.beam import search as beam
 
 # The shapes of test_speculative_beam.py, whose programs these are too.
 SOURCES = np.concatenate([toy.sources(1, 0), toy.sources(1, 1), toy.sources(1, 1)])

@@ -1,15 +1,16 @@
 """The speculative search returns what the plain one does, in fewer calls of the target."""
 
-from hypothesis import example, given, settings, strategies as st
 import jax
 import numpy as np
 import pytest
-import specdec_jax as sd
-from specdec_jax.beam import search as beam
-from programs import equations, only_loop
 import tiny
 import toy
 import toy_beams
+from hypothesis import example, given, settings, strategies as st
+from programs import equations, only_loop
+
+import specdec_jax as sd
+from specdec_jax.beam import search as beam
 
 SOURCES = np.concatenate([toy.sources(1, 0), toy.sources(1, 1), toy.sources(1, 1)])
 # num_beams, draft_beams, gamma, max_decode_len: one beam and a block longer than any text; and

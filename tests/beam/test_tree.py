@@ -2,8 +2,8 @@
 
 import jax
 import numpy as np
-from specdec_jax.beam import state as beam_state
-from specdec_jax.beam import tree as beam_tree
+
+from specdec_jax.beam import state as beam_state, tree as beam_tree
 
 LAYOUT = beam_tree.Layout(width=3, drafted=4, gamma=2, max_decode_len=6)
 

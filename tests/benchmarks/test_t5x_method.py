@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
+from specdec_jax.benchmarks.t5x_method import as_result, t5x_config
 from specdec_jax.decoding import autoregressive_decode
 from specdec_jax.models.config import T5Config
 from specdec_jax.results import Status
-from specdec_jax.benchmarks.t5x_method import as_result, t5x_config
 from specdec_jax.sampling import Sampling
 
 SIZES = dict(emb_dim=32, num_heads=2, head_dim=16, mlp_dim=64, num_encoder_layers=1,

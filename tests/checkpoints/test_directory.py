@@ -3,18 +3,16 @@
 import dataclasses
 import json
 
-from flax import traverse_util
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import traverse_util
 
-from specdec_jax.checkpoints import directory as directory_lib
-from specdec_jax.checkpoints import storage as storage_lib
-from specdec_jax.models.parameters import (
-    CheckpointError, check_parameters, is_matrix, parameter_shapes)
+from specdec_jax.checkpoints import directory as directory_lib, storage as storage_lib
 from specdec_jax.model import Model
 from specdec_jax.models.config import T5Config
+from specdec_jax.models.parameters import CheckpointError, check_parameters, is_matrix, parameter_shapes
 from specdec_jax.models.t5 import T5
 
 TINY = T5Config(vocab_size=40, emb_dim=16, num_heads=2, head_dim=4, mlp_dim=24,

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 import specdec_jax as sd
 
 PROMPTS = ['Opens a dialog', 'Select']

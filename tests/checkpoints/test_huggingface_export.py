@@ -9,10 +9,10 @@ import types
 
 import numpy as np
 import pytest
+import tiny
 from safetensors.numpy import load_file
 
 from specdec_jax.checkpoints import huggingface_export
-import tiny
 
 
 @pytest.mark.parametrize('name', ['gpt2', 't5_v1_0', 't5_v1_1', 't5_v1_1_tied'])

@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+
 import specdec_jax as sd
 from specdec_jax.checkpoints.importer import import_checkpoint
 from specdec_jax.errors import CheckpointError

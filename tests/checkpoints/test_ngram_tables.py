@@ -3,9 +3,10 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tiny
+
 import specdec_jax as sd
 from specdec_jax.checkpoints.ngram_tables import load_ngram, save_ngram
-import tiny
 
 
 @pytest.fixture

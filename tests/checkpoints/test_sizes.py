@@ -5,11 +5,11 @@ import pathlib
 
 import pytest
 
-from specdec_jax.errors import CheckpointError
-from specdec_jax.models.parameters import parameter_shapes
 from specdec_jax.checkpoints.readers import Leaf
 from specdec_jax.checkpoints.sizes import config_from_leaves, fields_from_gin
+from specdec_jax.errors import CheckpointError
 from specdec_jax.models.config import GPT2Config, T5Config
+from specdec_jax.models.parameters import parameter_shapes
 
 MODELS = sorted((pathlib.Path(__file__).parents[2] / 'gin' / 'models').glob('*.gin'))
 T5_1_1_SMALL = T5Config(emb_dim=512, num_heads=6, mlp_dim=1024, num_encoder_layers=8,

@@ -2,13 +2,12 @@
 
 import shutil
 
-from flax import serialization
-from flax import traverse_util
 import ml_dtypes
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
 import tensorstore as ts
+from flax import serialization, traverse_util
 
 from specdec_jax.checkpoints.formats import open_checkpoint
 from specdec_jax.errors import CheckpointError

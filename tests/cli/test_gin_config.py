@@ -1,9 +1,9 @@
 import gin
 import pytest
 
-from specdec_jax.errors import ConfigError
-from specdec_jax.cli import configurables  # pylint: disable=unused-import
+import specdec_jax.cli.configurables  # noqa: F401 (registers what gin files name)
 from specdec_jax.cli import gin_config
+from specdec_jax.errors import ConfigError
 
 
 def inner(size=1):

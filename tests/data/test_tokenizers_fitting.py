@@ -3,12 +3,12 @@
 import json
 
 import pytest
+from tiny_pair import SENTENCES
 
 from specdec_jax.data.examples import Example
 from specdec_jax.data.tokenizers_fitting import fit_tokenizer
 from specdec_jax.data.tokenizers_vocabulary import TokenizersVocabulary
 from specdec_jax.runs.fit_vocabulary import fit_vocabulary
-from tiny_pair import SENTENCES
 
 
 @pytest.mark.parametrize('kind', ['wordpiece', 'bpe'])

@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 import pytest
+import tiny_lm
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from specdec_jax.checkpoints.directory import load_model, save_model
 from specdec_jax.data.tokenizers_vocabulary import TokenizersVocabulary
-import tiny_lm
 
 TEXTS = ['the file cannot be opened', 'today', 'a new window,  für 3 media!']
 

@@ -4,17 +4,16 @@ The same check must reject an inexact setting and every broken rule.
 """
 
 import chisquare
-from enumerated import DRAFTS, LENGTH, ROWS, TARGET, check
 import jax
 import numpy as np
 import pytest
 import reference
-from scipy import stats
-import specdec_jax as sd
-from specdec_jax import decoding
-from specdec_jax import sampling as sampling_lib
-from specdec_jax import rule as speculative
 import toy
+from enumerated import DRAFTS, LENGTH, ROWS, TARGET, check
+from scipy import stats
+
+import specdec_jax as sd
+from specdec_jax import decoding, rule as speculative, sampling as sampling_lib
 
 TIED = TARGET.replace(params=np.round(TARGET.params))
 

@@ -5,9 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
-import specdec_jax as sd
 import tiny
 import toy
+
+import specdec_jax as sd
 
 GREEDY = sd.Sampling(temperature=0)
 TOY = toy.random_toy(3, vocab_size=6, eos=-1.0)

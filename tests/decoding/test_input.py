@@ -3,10 +3,11 @@
 import jax
 import numpy as np
 import pytest
+import toy
+
 import specdec_jax as sd
 from specdec_jax import decoding
 from specdec_jax.decoding import decode_loop as PROGRAM
-import toy
 
 TARGET, TOKENS = toy.random_toy(0), toy.sources(3)
 DRAFTER = sd.ModelDrafter(toy.random_toy(1))

@@ -4,11 +4,12 @@ import chisquare
 import numpy as np
 import pytest
 import reference
+import tiny
+import toy
+
 import specdec_jax as sd
 from specdec_jax.logits_processors import ForbiddenTokens
 from specdec_jax.results import Status
-import tiny
-import toy
 
 LENGTH = 8
 SOUND = toy.random_toy(0, eos=-2.0)
@@ -107,4 +108,4 @@ def test_t5_with_an_infinite_weight_ends_rows_without_touching_others():
   for row in range(8):
     length = got.lengths[row]
     assert got.tokens[row, :length].tolist() == sound.tokens[row, :length].tolist()
-    assert ended[row] or got.status[row] == sound.status[row] and length == sound.lengths[row]
+    assert ended[row] or (got.status[row] == sound.status[row] and length == sound.lengths[row])

@@ -1,14 +1,15 @@
 """Logits processors in a decode: exact distributions, counted a token at a time in target and draft alike."""
 
 import chisquare
-from enumerated import check, DRAFTS, TARGET
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import toy
+from enumerated import DRAFTS, TARGET, check
+
 import specdec_jax as sd
 from specdec_jax import standardizer as distributions
 from specdec_jax.logits_processors import ForbiddenTokens, MinimumLength, RepetitionPenalty
-import toy
 
 
 def repetition(penalty):

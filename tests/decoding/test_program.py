@@ -5,10 +5,11 @@ import functools
 import jax
 import numpy as np
 import pytest
+import tiny
+from programs import equations, only_loop
+
 import specdec_jax as sd
 from specdec_jax.decoding import Settings, decode_loop
-from programs import equations, only_loop
-import tiny
 
 GAMMA = 3
 TARGET = tiny.random_t5(0, num_encoder_layers=2, num_decoder_layers=3, mlp_dim=40)

@@ -1,10 +1,11 @@
 """Decoder-only texts follow the target's distribution behind prompts of several lengths, enumerated."""
 
 import chisquare
-import pytest
 import prompted_toy
-import specdec_jax as sd
+import pytest
 import toy
+
+import specdec_jax as sd
 
 TARGET = prompted_toy.prompted(toy.random_toy(0))
 DRAFTS = {name: prompted_toy.prompted(table) for name, table in (

@@ -1,12 +1,13 @@
 """The whole loop against plain Python, token by token and count by count."""
 
-from hypothesis import given, settings, strategies as st
 import numpy as np
 import pytest
 import reference
+import toy
+from hypothesis import given, settings, strategies as st
+
 import specdec_jax as sd
 from specdec_jax.results import Status
-import toy
 
 GREEDY = sd.Sampling(temperature=0)
 CASES = [

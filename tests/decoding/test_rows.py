@@ -3,10 +3,11 @@
 import jax
 import numpy as np
 import pytest
-import specdec_jax as sd
-from specdec_jax.decoding import Settings, decode_loop
 import tiny
 import toy
+
+import specdec_jax as sd
+from specdec_jax.decoding import Settings, decode_loop
 
 LENGTH, GAMMA = 10, 2
 TOYS = toy.random_toy(0, eos=-1.0), toy.random_toy(1)

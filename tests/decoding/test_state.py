@@ -5,10 +5,11 @@ import math
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import specdec_jax as sd
-from specdec_jax.results import Status
 import tiny
 import toy
+
+import specdec_jax as sd
+from specdec_jax.results import Status
 
 GREEDY = sd.Sampling(temperature=0)
 LONG = 300

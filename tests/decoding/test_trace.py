@@ -2,15 +2,14 @@
 
 import functools
 
-from hypothesis import given
-from hypothesis import settings
-from hypothesis import strategies as st
 import jax
 import numpy as np
-import specdec_jax as sd
-from specdec_jax.reports import trace as trace_lib
-from specdec_jax.decoding import Settings, decode_loop
 import toy
+from hypothesis import given, settings, strategies as st
+
+import specdec_jax as sd
+from specdec_jax.decoding import Settings, decode_loop
+from specdec_jax.reports import trace as trace_lib
 
 LENGTH = 9
 

@@ -4,9 +4,10 @@ import chisquare
 import numpy as np
 import pytest
 import reference
-import specdec_jax as sd
 import tiny
 import toy
+
+import specdec_jax as sd
 
 ROWS, LENGTH, PIECES = 20_000, 5, 4
 

@@ -2,16 +2,15 @@
 
 import chisquare
 import enumerated
-from enumerated import TARGET, check
 import every_drafter
-from hypothesis import given
-from hypothesis import settings
-from hypothesis import strategies as st
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import specdec_jax as sd
 import toy
+from enumerated import TARGET, check
+from hypothesis import given, settings, strategies as st
+
+import specdec_jax as sd
 
 
 class Untruthful(sd.LookupDrafter):

@@ -5,9 +5,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import toy
+
 import specdec_jax as sd
 from specdec_jax.standardizer import Standardizer
-import toy
 
 SIZE, GAMMA = 6, 3
 DRAFTERS = every_drafter.make(1, SIZE)

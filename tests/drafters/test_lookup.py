@@ -1,10 +1,10 @@
 """Copying drafts: against a plain Python reading of the rule, and at the edges."""
 
-from hypothesis import given
-from hypothesis import strategies as st
 import jax
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
+
 import specdec_jax as sd
 
 SLOTS, INPUT = 12, 7

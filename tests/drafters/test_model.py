@@ -3,10 +3,11 @@
 import jax
 import numpy as np
 import pytest
-from specdec_jax.drafters.model import ModelDrafter
-from specdec_jax.standardizer import Standardizer
-from specdec_jax.sampling import Sampling
 import tiny
+
+from specdec_jax.drafters.model import ModelDrafter
+from specdec_jax.sampling import Sampling
+from specdec_jax.standardizer import Standardizer
 
 TARGET, DRAFT = tiny.random_t5(0), tiny.random_t5(1)
 GAMMA = 3

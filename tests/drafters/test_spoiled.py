@@ -1,9 +1,9 @@
 """Spoiled drafts keep sizes and the real ids apart from padding, and lose what was learnt."""
 
 import numpy as np
+import tiny
 
 from specdec_jax.drafters.spoiled import random_weights, shuffled_rows
-import tiny
 
 
 def flat(model):

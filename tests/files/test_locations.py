@@ -5,8 +5,8 @@ import pathlib
 
 import pytest
 
-from specdec_jax.files import locations
 from specdec_jax.errors import CheckpointError
+from specdec_jax.files import locations
 
 
 @pytest.mark.parametrize('path, store', [

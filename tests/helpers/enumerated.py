@@ -2,8 +2,9 @@
 
 import chisquare
 import reference
-import specdec_jax as sd
 import toy
+
+import specdec_jax as sd
 
 ROWS, LENGTH = 20_000, 5
 TARGET = toy.random_toy(0)

@@ -1,12 +1,13 @@
 """A small drafter of every kind for toy models, and one program that runs any of them."""
 
-from flax import struct
 import jax
-from jax import lax
 import jax.numpy as jnp
 import numpy as np
-import specdec_jax as sd
 import toy
+from flax import struct
+from jax import lax
+
+import specdec_jax as sd
 
 
 def power_heads(params, state, history, position, gamma):

@@ -1,13 +1,13 @@
 """A decoder-only model small enough to enumerate: the table of `toy`, read behind prompts."""
 
+import chisquare
 import jax.numpy as jnp
 import numpy as np
-
-import chisquare
 import reference
+import toy
+
 import specdec_jax as sd
 from specdec_jax.models.config import GPT2Config
-import toy
 
 PROMPTS = [(3,), (2, 0, 3), (3, 2, 0, 0)]  # one ends in id 0, the padding of the others
 TOKENS = np.array([[*p, 0, 0, 0, 0][:4] for p in PROMPTS], np.int32)

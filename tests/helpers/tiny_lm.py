@@ -3,13 +3,13 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+from tiny_pair import SENTENCES
 
 from specdec_jax.data.tokenizers_fitting import fit_tokenizer
 from specdec_jax.data.tokenizers_vocabulary import TokenizersVocabulary
 from specdec_jax.model import Model
 from specdec_jax.models.config import GPT2Config
 from specdec_jax.models.gpt2 import GPT2
-from tiny_pair import SENTENCES
 
 
 def vocabulary(folder, kind='bpe', size=340) -> TokenizersVocabulary:

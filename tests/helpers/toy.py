@@ -9,8 +9,8 @@ import itertools
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 import numpy as np
+from jax import lax
 
 from specdec_jax.model import Model
 from specdec_jax.models.config import T5Config

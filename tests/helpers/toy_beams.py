@@ -1,11 +1,12 @@
 """Toys for beam search: a tree pass over the table, and the search itself by lists in numpy."""
 
-from specdec_jax.model import Model
 import jax
 import jax.numpy as jnp
-from jax import lax
 import numpy as np
 import toy
+from jax import lax
+
+from specdec_jax.model import Model
 
 
 class TreeToy(toy.Toy):
@@ -48,6 +49,6 @@ def search(model: Model, next_logits, width: int, alpha: float, length: int):
     finished += [(total / penalty(n), text) for total, text in found if ended(text)]
     finished = sorted(finished, reverse=True)[:width]
     live = [(total, text) for total, text in found if not ended(text)][:width]
-    if not live or len(finished) == width and finished[-1][0] > live[0][0] / penalty(length + 1):
+    if not live or (len(finished) == width and finished[-1][0] > live[0][0] / penalty(length + 1)):
       break
   return [(total, text[1:]) for total, text in sorted(finished or live)]

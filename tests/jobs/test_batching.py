@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
+import tiny_lm
 
 from specdec_jax.data.examples import Example
 from specdec_jax.jobs import batching
-import tiny_lm
 
 LONG = 'window is not valid here today ' * 4
 TEXTS = ['new media', 'the file cannot be opened', 'today', LONG, LONG, LONG]

@@ -1,7 +1,6 @@
 import json
 
-from specdec_jax.jobs.predictions import FAILED
-from specdec_jax.jobs.predictions import Predictions
+from specdec_jax.jobs.predictions import FAILED, Predictions
 
 
 def record(index, status='EOS'):

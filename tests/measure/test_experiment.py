@@ -3,8 +3,8 @@ import types
 import numpy as np
 import pytest
 
-from specdec_jax.measure import experiment
 from specdec_jax.jobs.batching import Batch
+from specdec_jax.measure import experiment
 from specdec_jax.measure.methods import Method
 from specdec_jax.measure.timing import Timed
 from specdec_jax.sampling import Sampling

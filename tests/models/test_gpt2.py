@@ -4,11 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tiny
+
 import specdec_jax as sd
 from specdec_jax.model import Model
 from specdec_jax.models.config import GPT2Config
 from specdec_jax.models.gpt2 import GPT2
-import tiny
 
 GREEDY = sd.Sampling(temperature=0.0)
 LENGTH = 12

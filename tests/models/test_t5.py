@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from specdec_jax.models.t5 import relative_position_bucket
 import tiny
+
+from specdec_jax.models.t5 import relative_position_bucket
 
 LENGTH, NEAR = 9, 2e-4
 VARIANTS = {

@@ -9,11 +9,11 @@ import re
 import sys
 
 import numpy as np
+import tiny
 
 import specdec_jax as sd
 from specdec_jax.decoding import Settings, decode_loop
 from specdec_jax.parallel.mesh import place_rows
-import tiny
 
 SAMPLINGS = {'greedy': sd.Sampling(temperature=0.0), 'sampled': sd.Sampling(temperature=1.0)}
 MESHES = {'one': None, **{f'{d}x{8 // d}': sd.Mesh(data=d, model=8 // d) for d in (1, 2, 4, 8)}}

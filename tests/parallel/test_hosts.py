@@ -12,12 +12,11 @@ import pytest
 
 from specdec_jax.data.examples import read_examples
 from specdec_jax.drafters.model import ModelDrafter
+from specdec_jax.jobs import output
 from specdec_jax.parallel import hosts
 from specdec_jax.parallel.hosts import Hosts
-from specdec_jax.jobs import output
 from specdec_jax.runs.decode import decode
 from specdec_jax.sampling import Sampling
-from tiny_pair import draft, files, target, vocabulary  # pylint: disable=unused-import
 
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[1]

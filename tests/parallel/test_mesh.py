@@ -4,13 +4,13 @@ import pathlib
 
 import numpy as np
 import pytest
+import tiny
+import virtual_devices
 
 from specdec_jax.checkpoints import storage
 from specdec_jax.checkpoints.directory import load_model, save_model
 from specdec_jax.parallel import mesh as mesh_lib
 from specdec_jax.parallel.mesh import Mesh
-import tiny
-import virtual_devices
 
 HERE = pathlib.Path(__file__).parent
 SHORT = ('one_greedy', 'one_sampled', '1x8_sampled', '2x4_greedy', '4x2_greedy', '8x1_sampled')

@@ -1,11 +1,11 @@
 """Partition rules: every parameter has one, and none is split where it does not divide."""
 
 import jax
-from jax.sharding import AbstractMesh, PartitionSpec as P
 import pytest
+from jax.sharding import AbstractMesh, PartitionSpec as P
 
-from specdec_jax.models.parameters import parameter_shapes
 from specdec_jax.models.config import GPT2Config
+from specdec_jax.models.parameters import parameter_shapes
 from specdec_jax.parallel import partition
 from specdec_jax.tpu.shapes import abstract_model
 

@@ -3,9 +3,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from specdec_jax.reports import figures
-from specdec_jax.reports import paper
 from specdec_jax.analysis.cost import Cost
+from specdec_jax.reports import figures, paper
 from specdec_jax.reports.measured import Measured
 
 COST = Cost(gamma=2, draft_step=0.1, target_step=1.0, verify_pass=1.5, target_encoder=4.0,

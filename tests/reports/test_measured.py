@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from specdec_jax.reports import measured as measured_lib
 from specdec_jax.analysis import theory
+from specdec_jax.reports import measured as measured_lib
 
 EXPERIMENT = {
     'sampling': {'temperature': 0.0, 'top_k': 0, 'top_p': 1.0}, 'gamma': 4, 'alpha': 0.7, 'c': 0.03,

@@ -1,7 +1,7 @@
-from specdec_jax.reports import paper
-from specdec_jax.reports.measured import Measured
-from specdec_jax.reports import paper_tables
 from paper_reports import EXPERIMENT
+
+from specdec_jax.reports import paper, paper_tables
+from specdec_jax.reports.measured import Measured
 
 ROW = paper.TABLE_2[0]
 

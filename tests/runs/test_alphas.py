@@ -6,9 +6,9 @@ import pytest
 from specdec_jax.analysis import alpha as alpha_lib
 from specdec_jax.data.examples import read_examples
 from specdec_jax.drafters.model import ModelDrafter
-from specdec_jax.runs import alphas
 from specdec_jax.jobs import batching
 from specdec_jax.measure.methods import Method
+from specdec_jax.runs import alphas
 from specdec_jax.sampling import Sampling
 
 WARM = Sampling(temperature=1.0)

@@ -3,9 +3,9 @@ import json
 
 import pytest
 
-from specdec_jax.errors import RunFailed
 from specdec_jax.data.examples import read_examples
 from specdec_jax.drafters.model import ModelDrafter
+from specdec_jax.errors import RunFailed
 from specdec_jax.runs import beam as beam_lib
 
 SETTINGS = dict(num_beams=2, draft_beams=(3,), gammas=(2,), max_decode_len=12, max_input_len=32,

@@ -5,17 +5,16 @@ import json
 
 import numpy as np
 import pytest
-import specdec_jax as sd
-
-from specdec_jax.analysis import theory
-from specdec_jax.analysis import worked_example
-from specdec_jax.data.examples import Example
-from specdec_jax.runs import check as check_lib
-from specdec_jax.jobs import output
-from specdec_jax.runs.complete import complete
-from specdec_jax.runs.decode import decode
 import tiny_lm
 from tiny_pair import SENTENCES
+
+import specdec_jax as sd
+from specdec_jax.analysis import theory, worked_example
+from specdec_jax.data.examples import Example
+from specdec_jax.jobs import output
+from specdec_jax.runs import check as check_lib
+from specdec_jax.runs.complete import complete
+from specdec_jax.runs.decode import decode
 
 GREEDY = sd.Sampling(temperature=0.0)
 

@@ -4,17 +4,16 @@ import json
 import numpy as np
 import pytest
 
-from specdec_jax.errors import RunFailed
-from specdec_jax.analysis import cost as cost_lib
-from specdec_jax.analysis import theory
+from specdec_jax.analysis import cost as cost_lib, theory
 from specdec_jax.data import metrics
 from specdec_jax.data.examples import read_examples
 from specdec_jax.drafters.model import ModelDrafter
-from specdec_jax.measure import agreement
+from specdec_jax.errors import RunFailed
 from specdec_jax.jobs import batching
-from specdec_jax.runs import compare as compare_lib
-from specdec_jax.reports import comparison as report
+from specdec_jax.measure import agreement
 from specdec_jax.measure.methods import Method
+from specdec_jax.reports import comparison as report
+from specdec_jax.runs import compare as compare_lib
 from specdec_jax.sampling import Sampling
 
 GREEDY, WARM = Sampling(temperature=0.0), Sampling(temperature=1.0)

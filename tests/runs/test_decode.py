@@ -3,13 +3,12 @@ import json
 import numpy as np
 import pytest
 
-from specdec_jax.errors import RunFailed
 from specdec_jax.data.examples import Example, read_examples
 from specdec_jax.drafters.model import ModelDrafter
-from specdec_jax.jobs import batching
-from specdec_jax.runs import decode as decode_lib
-from specdec_jax.jobs import output
+from specdec_jax.errors import RunFailed
+from specdec_jax.jobs import batching, output
 from specdec_jax.measure.methods import Method
+from specdec_jax.runs import decode as decode_lib
 from specdec_jax.sampling import Sampling
 
 LENGTH = 12

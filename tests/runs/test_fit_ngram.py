@@ -4,14 +4,14 @@ import json
 
 import numpy as np
 import pytest
-import specdec_jax as sd
-from specdec_jax.errors import ConfigError
-from specdec_jax.data.examples import Example
-from specdec_jax.data.examples import read_examples
-from specdec_jax.cli import configurables  # pylint: disable=unused-import
-from specdec_jax.cli import gin_config
-from specdec_jax.runs.fit_ngram import fit_ngram
 import tiny_lm
+
+import specdec_jax as sd
+import specdec_jax.cli.configurables
+from specdec_jax.cli import gin_config
+from specdec_jax.data.examples import Example, read_examples
+from specdec_jax.errors import ConfigError
+from specdec_jax.runs.fit_ngram import fit_ngram
 
 
 def test_the_references_of_a_file_are_counted(files, vocabulary, tmp_path):

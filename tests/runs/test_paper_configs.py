@@ -5,7 +5,7 @@ import pathlib
 import gin
 import pytest
 
-from specdec_jax.cli import configurables  # pylint: disable=unused-import
+import specdec_jax.cli.configurables  # noqa: F401 (registers what gin files name)
 from specdec_jax.cli import gin_config
 from specdec_jax.reports import paper
 

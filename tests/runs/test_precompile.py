@@ -2,12 +2,12 @@
 
 import gin
 import jax
-from jax.experimental.compilation_cache import compilation_cache
 import pytest
+from jax.experimental.compilation_cache import compilation_cache
 
-from specdec_jax.jobs import compilations
-from specdec_jax.cli import configurables  # pylint: disable=unused-import
+import specdec_jax.cli.configurables  # noqa: F401 (registers what gin files name)
 from specdec_jax.cli import gin_config
+from specdec_jax.jobs import compilations
 
 SETTINGS = ('jax_compilation_cache_dir', 'jax_persistent_cache_min_compile_time_secs',
             'jax_persistent_cache_min_entry_size_bytes')

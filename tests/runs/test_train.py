@@ -2,12 +2,12 @@ import json
 
 import numpy as np
 import pytest
+import tiny
 
 from specdec_jax.checkpoints.directory import load_model
 from specdec_jax.parallel.mesh import Mesh
 from specdec_jax.runs import train as train_lib
 from specdec_jax.training import optimizer as optimizer_lib
-import tiny
 
 TEXTS = ('ein Haus', 'am See', 'noch ein Haus am Meer', 'und')
 

@@ -4,14 +4,13 @@ import importlib
 import pathlib
 import sys
 
+import pytest
 from absl import flags
 from absl.testing import flagsaver
-import pytest
 
-from specdec_jax.decoding import autoregressive_decode
 from specdec_jax.benchmarks.t5x_method import as_result
+from specdec_jax.decoding import autoregressive_decode
 from specdec_jax.sampling import Sampling
-from tiny_pair import draft, files, target, vocabulary  # pylint: disable=unused-import
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / 'scripts'
 LENGTH = 6

@@ -5,10 +5,9 @@ import json
 import pathlib
 import subprocess
 
-from absl.testing import flagsaver
 import pytest
-
-from paper_reports import EXPERIMENT, imported, REPORT
+from absl.testing import flagsaver
+from paper_reports import EXPERIMENT, REPORT, imported
 
 
 @pytest.fixture(scope='module')
@@ -20,7 +19,7 @@ def table2():
 @pytest.fixture
 def ran(table2, monkeypatch):
   """Commands of the runs, each of which leaves REPORT; no T5X."""
-  monkeypatch.setattr(table2.paper_runs, 't5x_settings', lambda: [])
+  monkeypatch.setattr(table2.paper_runs, 't5x_settings', list)
   commands = []
 
   def run(command, **unused):

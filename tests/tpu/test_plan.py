@@ -8,18 +8,15 @@ import gin
 import jax
 import pytest
 
+import specdec_jax.cli.configurables  # noqa: F401 (registers what gin files name)
 from specdec_jax import tpu
+from specdec_jax.cli import gin_config
 from specdec_jax.models import products
 from specdec_jax.models.config import GPT2Config, T5Config
 from specdec_jax.parallel import partition
-from specdec_jax.cli import configurables  # pylint: disable=unused-import
-from specdec_jax.cli import gin_config
-from specdec_jax.sampling import Sampling
-from specdec_jax.tpu import compile as compile_lib
 from specdec_jax.runs import plan as run
-from specdec_jax.tpu import shapes
-from specdec_jax.tpu import tables
-from specdec_jax.tpu import topology as topology_lib
+from specdec_jax.sampling import Sampling
+from specdec_jax.tpu import compile as compile_lib, shapes, tables, topology as topology_lib
 from specdec_jax.tpu.audit import audit
 from specdec_jax.tpu.chips import get_chip
 

@@ -8,14 +8,13 @@ import sys
 
 import jax
 import numpy as np
+import tiny
 
 from specdec_jax.checkpoints.directory import load_model, save_model
 from specdec_jax.model import Model
 from specdec_jax.parallel.mesh import Mesh
-from specdec_jax.training import optimizer as optimizer_lib
-from specdec_jax.training import trainer
+from specdec_jax.training import optimizer as optimizer_lib, trainer
 from specdec_jax.training.batches import Batches
-import tiny
 
 CONFIG = tiny.config(num_heads=8, head_dim=4, dropout_rate=0.1)
 STEPS = 4

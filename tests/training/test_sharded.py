@@ -5,7 +5,6 @@ import pathlib
 
 import numpy as np
 import pytest
-
 import virtual_devices
 
 HERE = pathlib.Path(__file__).parent

@@ -12,8 +12,7 @@ import pytest
 from specdec_jax.model import Model
 from specdec_jax.models.config import GPT2Config, T5Config
 from specdec_jax.models.t5 import T5
-from specdec_jax.training import optimizer as optimizer_lib
-from specdec_jax.training import trainer
+from specdec_jax.training import optimizer as optimizer_lib, trainer
 from specdec_jax.training.batches import Batches
 
 CONFIG = T5Config(vocab_size=32, num_pieces=30, emb_dim=16, num_heads=2, head_dim=8, mlp_dim=32,

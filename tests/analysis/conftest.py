@@ -1,1 +1,0 @@
-from tiny_pair import draft, target, vocabulary  # pylint: disable=unused-import
