@@ -1,7 +1,7 @@
 """Runs what a gin configuration describes, with T5X's flag conventions.
 
   python -m specdec_jax.main --gin_file=configs/demo/quickstart.gin \\
-      --gin.GAMMAS='(4,)' --output_dir=/tmp/quickstart
+      --gin.compare.gammas='(4,)' --output_dir=/tmp/quickstart
 """
 
 import logging
