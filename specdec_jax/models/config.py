@@ -2,7 +2,9 @@
 
 import dataclasses
 
+from specdec_jax import checks
 from specdec_jax.errors import SettingError
+from specdec_jax.models.activations import ACTIVATIONS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -13,7 +15,7 @@ class T5Config:
     vocab_size: rows of the embedding and of the logits (padding rows included).
     emb_dim, num_heads, head_dim, mlp_dim: widths (d_model, heads, d_kv, d_ff).
     num_encoder_layers, num_decoder_layers: depths.
-    mlp_activations: one name per input projection; ('gelu', 'linear') is v1.1's
+    mlp_activations: one name of `activations.ACTIVATIONS` per input projection; ('gelu', 'linear') is v1.1's
       gated GELU (tanh approximation), ('relu',) is v1.0.
     dropout_rate: used in training only.
     logits_via_embedding: logits come from the embedding table (v1.0).
@@ -54,7 +56,9 @@ class T5Config:
   num_pieces: int = 0
 
   def __post_init__(self):
-    object.__setattr__(self, 'mlp_activations', tuple(self.mlp_activations))
+    activations = checks.sequence('T5Config.mlp_activations', self.mlp_activations,
+                                  lambda name, value: checks.choice(name, value, ACTIVATIONS))
+    object.__setattr__(self, 'mlp_activations', activations)
     _set_eos(self, 1)
     _check(self, 'vocab_size', 'emb_dim', 'num_heads', 'head_dim', 'mlp_dim',
            'num_encoder_layers', 'num_decoder_layers', 'num_buckets', 'max_distance')
@@ -76,7 +80,7 @@ class GPT2Config:
     vocab_size: rows of the embedding and of the logits (padding rows included).
     emb_dim, num_heads, mlp_dim, num_layers: sizes; mlp_dim 0 is 4 emb_dim.
     max_positions: the longest text, prompt included.
-    activation: 'gelu' (tanh approximation, GPT-2's own), 'gelu_exact', 'relu' or 'silu'.
+    activation: a name of `activations.ACTIVATIONS`: 'gelu' (tanh approximation, GPT-2's own), 'gelu_exact', ...
     dropout_rate: used in training only.
     layer_norm_epsilon: added to the variance.
     dtype, eos_id (50256 by default), eos_ids, num_pieces: as in `T5Config`; any id may be a real one, 0 included.
@@ -102,9 +106,7 @@ class GPT2Config:
     _check(self, 'vocab_size', 'emb_dim', 'num_heads', 'num_layers', 'mlp_dim', 'max_positions')
     if self.emb_dim % self.num_heads:
       raise SettingError(f'GPT2Config.emb_dim is {self.emb_dim}, which {self.num_heads} heads do not divide.')
-    if self.activation not in ('gelu', 'gelu_exact', 'relu', 'silu'):
-      raise SettingError(f"GPT2Config.activation is '{self.activation}'; use 'gelu', 'gelu_exact', "
-                       "'relu' or 'silu'.")
+    checks.choice('GPT2Config.activation', self.activation, ACTIVATIONS)
 
   @property
   def head_dim(self) -> int:

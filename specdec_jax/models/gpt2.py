@@ -4,7 +4,6 @@ Dimension names: B batch, T tokens of one pass, L cache length, H heads, D head_
 E emb_dim, V vocab_size.
 """
 
-import functools
 from typing import Any
 
 import jax
@@ -12,12 +11,11 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from specdec_jax.models import cache as cache_lib
+from specdec_jax.models.activations import ACTIVATIONS
 from specdec_jax.models.config import GPT2Config
 from specdec_jax.models.products import dot_general, split_heads, tied_logits
 
 Cache = dict[str, Any]
-ACTIVATIONS = {'gelu': nn.gelu, 'gelu_exact': functools.partial(nn.gelu, approximate=False),
-               'relu': nn.relu, 'silu': nn.silu}
 
 
 def _dense(cfg: GPT2Config, features: int, name: str, scale: float = 1.0):

@@ -14,6 +14,7 @@ from flax import linen as nn
 from jax import lax
 
 from specdec_jax.models import cache as cache_lib
+from specdec_jax.models.activations import ACTIVATIONS
 from specdec_jax.models.config import T5Config
 from specdec_jax.models.products import dot_general, split_heads, tied_logits
 
@@ -119,8 +120,7 @@ class MLP(nn.Module):
         f'wi_{i}' for i in range(len(cfg.mlp_activations))]
     hidden = 1
     for name, activation in zip(names, cfg.mlp_activations):
-      projected = _dense(cfg, cfg.mlp_dim, cfg.emb_dim, name)(x)
-      hidden *= projected if activation == 'linear' else getattr(nn, activation)(projected)
+      hidden *= ACTIVATIONS[activation](_dense(cfg, cfg.mlp_dim, cfg.emb_dim, name)(x))
     hidden = nn.Dropout(cfg.dropout_rate, broadcast_dims=(-2,))(hidden, deterministic=deterministic)
     return _dense(cfg, cfg.emb_dim, cfg.mlp_dim, 'wo')(hidden)
 
