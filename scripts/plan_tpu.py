@@ -16,7 +16,7 @@ from specdec_jax.cli import command
 from specdec_jax.sampling import Sampling
 from specdec_jax.tpu import tables
 from specdec_jax.tpu.chips import CHIPS
-from specdec_jax.tpu.plan import plan
+from specdec_jax.tpu.planner import plan
 from specdec_jax.tpu.traffic import Assumptions
 
 _TARGET = flags.DEFINE_string('target', 't5_1_1_xxl', 'A name of gin/models or a model directory.')
@@ -47,8 +47,8 @@ def run():
   print(tables.markdown(found))
   if _TARGET.value == 't5_1_1_xxl' and _DRAFT.value in tables.PAPER_DRAFTS.values():
     print(tables.paper_markdown(tables.beside_the_paper(
-        _CHIP.value, found.setting.topology, batch=_BATCH.value, input_length=_INPUT_LENGTH.value,
-        max_decode_len=_MAX_DECODE_LEN.value, assumptions=found.setting.assumptions)))
+        _CHIP.value, found.deployment.topology, batch=_BATCH.value, input_length=_INPUT_LENGTH.value,
+        max_decode_len=_MAX_DECODE_LEN.value, assumptions=found.deployment.assumptions)))
   if _PROGRAM.value:
     with open(_PROGRAM.value, 'w', encoding='utf-8') as f:
       f.write(found.program)

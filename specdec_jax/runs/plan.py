@@ -8,7 +8,7 @@ from specdec_jax.jobs import output
 from specdec_jax.sampling import Sampling
 from specdec_jax.tpu import tables
 from specdec_jax.tpu.chips import CHIPS
-from specdec_jax.tpu.plan import plan as compile_plan
+from specdec_jax.tpu.planner import plan as compile_plan
 from specdec_jax.tpu.traffic import Assumptions
 
 

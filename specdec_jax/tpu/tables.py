@@ -8,8 +8,8 @@ from specdec_jax.reports import paper
 from specdec_jax.reports.tables import markdown as table, number
 from specdec_jax.tpu import shapes
 from specdec_jax.tpu.chips import get_chip
-from specdec_jax.tpu.plan import Plan
-from specdec_jax.tpu.predict import Setting, on_slice, predict
+from specdec_jax.tpu.planner import Plan
+from specdec_jax.tpu.prediction import Deployment, on_slice, predict
 
 PAPER_DRAFTS = {'T5-small': 't5_1_1_small', 'T5-base': 't5_1_1_base', 'T5-large': 't5_1_1_large'}
 ASSUMPTIONS = (
@@ -21,18 +21,18 @@ ASSUMPTIONS = (
 
 def to_json(plan: Plan) -> dict:
   """Everything but the program, JSON-ready; bytes and seconds."""
-  setting, p = plan.setting, plan.predicted
+  deployment, p = plan.deployment, plan.predicted
   part = lambda t: {'tokens': t.tokens, 'weight_bytes': t.work.weights, 'cache_bytes': t.work.caches,
                     'flops': t.work.flops, 'layers': t.work.layers, 'seconds': t.seconds,
                     'counted_bytes': t.counted_bytes, 'counted_flops': t.counted_flops,
                     'rewritten': t.audit and list(t.audit.rewritten)}
   return {
-      'chip': setting.chip.name, 'topology': setting.topology, 'devices': setting.devices,
-      'batch': setting.batch, 'input_length': setting.input_length,
-      'max_decode_len': setting.max_decode_len, 'gamma': plan.gamma,
-      'sampling': dataclasses.asdict(plan.sampling), 'target': dataclasses.asdict(setting.target.config),
-      'draft': setting.draft and dataclasses.asdict(setting.draft.config),
-      'assumptions': dataclasses.asdict(setting.assumptions),
+      'chip': deployment.chip.name, 'topology': deployment.topology, 'devices': deployment.devices,
+      'batch': deployment.batch, 'input_length': deployment.input_length,
+      'max_decode_len': deployment.max_decode_len, 'gamma': plan.gamma,
+      'sampling': dataclasses.asdict(plan.sampling), 'target': dataclasses.asdict(deployment.target.config),
+      'draft': deployment.draft and dataclasses.asdict(deployment.draft.config),
+      'assumptions': dataclasses.asdict(deployment.assumptions),
       'memory': dataclasses.asdict(plan.memory), 'fits': plan.fits, 'smallest_slice': plan.smallest_slice,
       'traffic': {name: part(t) for name, t in plan.traffic.items()},
       'weight_reads_an_iteration': plan.iteration and plan.iteration.reads,
@@ -45,14 +45,14 @@ def to_json(plan: Plan) -> dict:
 
 def markdown(plan: Plan) -> str:
   """A plan for people."""
-  setting, memory, p = plan.setting, plan.memory, plan.predicted
+  deployment, memory, p = plan.deployment, plan.memory, plan.predicted
   gb = lambda b: None if b is None else f'{b / 1e9:.3f} GB'
   ms = lambda s: f'{1e3 * s:.3f} ms'
   fits = 'fits' if plan.fits else f'does not fit (smallest slice: {plan.smallest_slice or "none known"})'
-  draft = describe(setting.draft) if setting.draft else 'no draft model'
-  head = (f'{describe(setting.target)} with {draft} on {setting.chip.name} {setting.topology}: {fits}. '
-          f'gamma {plan.gamma}, batch {setting.batch}, input {setting.input_length}, '
-          f'output {setting.max_decode_len}, {setting.target.config.dtype}.\n')
+  draft = describe(deployment.draft) if deployment.draft else 'no draft model'
+  head = (f'{describe(deployment.target)} with {draft} on {deployment.chip.name} {deployment.topology}: {fits}. '
+          f'gamma {plan.gamma}, batch {deployment.batch}, input {deployment.input_length}, '
+          f'output {deployment.max_decode_len}, {deployment.target.config.dtype}.\n')
   held = table(['memory of one device', ''], [
       ['weights', gb(memory.weights)], ['caches', gb(memory.caches)],
       ['temporaries', gb(memory.temporaries)], ['peak', gb(memory.peak)],
@@ -75,12 +75,12 @@ def markdown(plan: Plan) -> str:
       f'An iteration of the decode program reads {gb(plan.iteration.bytes_read("target"))} of the '
       f"target's weights on each device and {gb(plan.iteration.bytes_read('draft'))} of the draft's "
       '(what the compiler keeps on the chip over the draft steps counts once), by its text.\n']
-  if plan.iteration and setting.devices > 1:
+  if plan.iteration and deployment.devices > 1:
     kinds = ', '.join(f'{n} {kind}' for kind, n in sorted(plan.iteration.collectives.items()))
     read += [f'{sum(plan.iteration.collectives.values())} collectives an iteration between the '
-             f'{setting.devices} devices: {kinds or "none"}.\n']
+             f'{deployment.devices} devices: {kinds or "none"}.\n']
   said = [f'- {w}' for w in plan.warnings] or ['- No weight is copied, transposed or read twice.'] * plan.fits
-  assumed = ASSUMPTIONS.format(1e6 * setting.assumptions.layer_seconds)
+  assumed = ASSUMPTIONS.format(1e6 * deployment.assumptions.layer_seconds)
   return '\n'.join([head, held, passes, *read, predicted, *said, '', assumed, ''])
 
 
@@ -92,11 +92,11 @@ def describe(model) -> str:
   return f'T5 ({cfg.num_encoder_layers} + {cfg.num_decoder_layers} layers of width {cfg.emb_dim})'
 
 
-def beside_the_paper(chip: str = 'v4', topology: str = '1x1x1', **setting) -> list[dict]:
+def beside_the_paper(chip: str = 'v4', topology: str = '1x1x1', **shape) -> list[dict]:
   """Each row of Table 2: the planner's c and speed-up beside the paper's. Sizes alone are needed."""
   rows = []
   for e in paper.TABLE_2:
-    at = _setting('t5_1_1_xxl', PAPER_DRAFTS[e.draft], chip, topology, **setting)
+    at = _deployment('t5_1_1_xxl', PAPER_DRAFTS[e.draft], chip, topology, **shape)
     p = predict(at, e.gamma, e.alpha)
     rows.append({'task': e.task, 'draft': e.draft, 'temperature': e.temperature, 'gamma': e.gamma,
                  'alpha': e.alpha, 'c': p.c, 'paper_c': paper.C[e.draft], 'speed_up': p.speed_up,
@@ -114,11 +114,11 @@ def paper_markdown(rows: Iterable[dict]) -> str:
 
 
 def grid(target, draft, alpha: float, gammas: Sequence[int], batches: Sequence[int],
-         chips: Sequence[str], **setting) -> list[dict]:
+         chips: Sequence[str], **shape) -> list[dict]:
   """Predictions over gammas, batches and kinds of chip (one of each), from sizes alone."""
   rows = []
   for chip, batch, gamma in itertools.product(chips, batches, gammas):
-    at = _setting(target, draft, chip, get_chip(chip).slices[0], batch=batch, **setting)
+    at = _deployment(target, draft, chip, get_chip(chip).slices[0], batch=batch, **shape)
     p = predict(on_slice(at, at.topology), gamma, alpha)
     rows.append({'chip': chip, 'batch': batch, 'gamma': gamma, 'c': p.c, 'verify_cost': p.verify_cost,
                  'speed_up': p.speed_up, 'tokens_per_second': p.tokens_per_second,
@@ -152,8 +152,8 @@ def plot(rows: Sequence[dict], path: str) -> None:
   figure.savefig(path, dpi=150)
 
 
-def _setting(target, draft, chip, topology, batch=1, input_length=128, max_decode_len=128,
-             dtype='bfloat16', **more) -> Setting:
-  return Setting(target=shapes.abstract_model(target, dtype), drafter=shapes.abstract_drafter(draft, dtype),
+def _deployment(target, draft, chip, topology, batch=1, input_length=128, max_decode_len=128,
+             dtype='bfloat16', **more) -> Deployment:
+  return Deployment(target=shapes.abstract_model(target, dtype), drafter=shapes.abstract_drafter(draft, dtype),
                  chip=get_chip(chip), topology=topology, batch=batch, input_length=input_length,
                  max_decode_len=max_decode_len, **more)

@@ -17,8 +17,8 @@ from specdec_jax.parallel import partition
 from specdec_jax.runs import plan as run
 from specdec_jax.sampling import Sampling
 from specdec_jax.tpu import compile as compile_lib, shapes, tables, topology as topology_lib
-from specdec_jax.tpu.audit import audit
 from specdec_jax.tpu.chips import get_chip
+from specdec_jax.tpu.weight_use import audit
 
 pytestmark = pytest.mark.skipif(
     not topology_lib.has_compiler(),
@@ -127,7 +127,7 @@ def test_rows_write_their_caches_in_place():
 def test_a_slice_shares_the_target(chip, topology):
   one_chip = shapes.num_bytes(shapes.abstract_model(config()).params)
   found = tpu.plan(config(), None, chip, topology, input_length=32, max_decode_len=32, passes=False)
-  assert found.setting.devices == 4 and found.fits
+  assert found.deployment.devices == 4 and found.fits
   assert one_chip / 4 < found.memory.weights < one_chip / 3
   assert 0 < found.iteration.collectives['all-reduce'] < 12
   assert 'collectives an iteration between the 4 devices' in tables.markdown(found)
@@ -157,7 +157,7 @@ def test_what_does_not_fit_names_a_slice():
 
 def test_decoder_only():
   found = tpu.plan(gpt2(num_layers=2), gpt2(), gamma=4, input_length=32, max_decode_len=32, passes=False)
-  assert found.fits and found.warnings == () and found.setting.cache_length(4) == 32 + 32 + 5
+  assert found.fits and found.warnings == () and found.deployment.cache_length(4) == 32 + 32 + 5
   reads = {path: times for path, times in found.iteration.reads.items() if path.startswith('target/decoder')}
   assert reads and set(reads.values()) == {1.0}  # so small that some stay on the chip
   assert found.memory.caches == 3 * 2 * 69 * 512 * 2  # layers, keys and values, places, columns, bytes

@@ -14,7 +14,7 @@ _BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Setting:
+class Deployment:
   """Where and how a pair decodes.
 
   Attributes:
@@ -73,11 +73,11 @@ class Setting:
     return work.seconds(self.chip, self.assumptions, 1 if whole else self.parts)
 
 
-def on_slice(setting: Setting, topology: str) -> Setting:
+def on_slice(deployment: Deployment, topology: str) -> Deployment:
   """On another slice, the target in as many parts as it divides into there."""
-  devices = num_devices(setting.chip, topology)
-  parts = max(n for n in possible_parts(setting.target.config) if devices % n == 0)
-  return dataclasses.replace(setting, topology=topology, data=devices // parts)
+  devices = num_devices(deployment.chip, topology)
+  parts = max(n for n in possible_parts(deployment.target.config) if devices % n == 0)
+  return dataclasses.replace(deployment, topology=topology, data=devices // parts)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -106,25 +106,25 @@ class Predicted(Ratios):
   pays_less_from_batch: int | None = None
 
 
-def predict(setting: Setting, gamma: int, alpha: float | None = None) -> Predicted:
+def predict(deployment: Deployment, gamma: int, alpha: float | None = None) -> Predicted:
   """From sizes alone: no compiler, no device."""
-  at = _times(setting, gamma, alpha)
+  at = _times(deployment, gamma, alpha)
   if alpha is None or not gamma:
     return at
-  speeds = {g: _times(setting, g, alpha).speed_up for g in range(1, _MOST_GAMMA + 1)}
+  speeds = {g: _times(deployment, g, alpha).speed_up for g in range(1, _MOST_GAMMA + 1)}
   best = max(speeds, key=speeds.get)
-  of_batch = {b: _times(dataclasses.replace(setting, batch=b), gamma, alpha).speed_up for b in _BATCHES}
+  of_batch = {b: _times(dataclasses.replace(deployment, batch=b), gamma, alpha).speed_up for b in _BATCHES}
   less = [b for b, s in of_batch.items() if s < 0.9 * of_batch[1]]
   return dataclasses.replace(at, best_gamma=best if speeds[best] > 1 else 0,
                              pays_less_from_batch=min(less, default=None))
 
 
-def _times(setting, gamma, alpha) -> Predicted:
-  step = setting.seconds(setting.target_pass(1, gamma))
-  verify = setting.seconds(setting.target_pass(gamma + 1, gamma))
-  draft = setting.draft_pass(gamma)
-  drafting = 0.0 if draft is None else setting.seconds(draft, of_draft=True)
-  alone = setting.batch / step
+def _times(deployment, gamma, alpha) -> Predicted:
+  step = deployment.seconds(deployment.target_pass(1, gamma))
+  verify = deployment.seconds(deployment.target_pass(gamma + 1, gamma))
+  draft = deployment.draft_pass(gamma)
+  drafting = 0.0 if draft is None else deployment.seconds(draft, of_draft=True)
+  alone = deployment.batch / step
   speed_up = None
   if alpha is not None and gamma:
     speed_up = theory.walltime_improvement(alpha, gamma, drafting / step, verify / step)

@@ -6,31 +6,31 @@ import pytest
 
 from specdec_jax.tpu import tables
 from specdec_jax.tpu.chips import CHIPS, extent, get_chip, num_devices
-from specdec_jax.tpu.predict import Setting, on_slice, predict
+from specdec_jax.tpu.prediction import Deployment, on_slice, predict
 from specdec_jax.tpu.shapes import abstract_drafter, abstract_model, num_bytes
 from specdec_jax.tpu.traffic import Assumptions
 
 
-def setting(draft='t5_1_1_small', chip='v4', **changes):
-  return Setting(**{
+def deployment(draft='t5_1_1_small', chip='v4', **changes):
+  return Deployment(**{
       'target': abstract_model('t5_1_1_xxl'), 'drafter': abstract_drafter(draft), 'chip': get_chip(chip),
       'topology': '1x1x1', 'batch': 1, 'input_length': 128, 'max_decode_len': 128, **changes})
 
 
 def test_weights_that_a_step_reads():
   """The decoder of T5-XXL without the cross-attention's keys and values: 11.14 GB."""
-  work = setting().target_pass(1, 7)
+  work = deployment().target_pass(1, 7)
   layer = 6 * 4096 * 4096 + 3 * 4096 * 10240
   norms = 4 * (24 * 3 * 4096 + 4096) + 4 * 64 * 32
   assert work.weights == 2 * (24 * layer + 4096 * 32128) + norms
   assert work.caches == 2 * 2 * 24 * (137 + 128) * 4096
-  assert setting().target_pass(8, 7).flops == 8 * work.flops
-  assert setting(batch=4).target_pass(1, 7).caches == 4 * work.caches
+  assert deployment().target_pass(8, 7).flops == 8 * work.flops
+  assert deployment(batch=4).target_pass(1, 7).caches == 4 * work.caches
 
 
 def test_tied_logits_read_the_embedding():
-  tied = setting(target=abstract_model('t5_1_0_11b')).target_pass(1, 7)
-  untied = setting(target=abstract_model(dataclasses.replace(
+  tied = deployment(target=abstract_model('t5_1_0_11b')).target_pass(1, 7)
+  untied = deployment(target=abstract_model(dataclasses.replace(
       abstract_model('t5_1_0_11b').config, logits_via_embedding=False))).target_pass(1, 7)
   assert tied.weights == untied.weights
 
@@ -38,11 +38,11 @@ def test_tied_logits_read_the_embedding():
 @pytest.mark.parametrize('draft, c', [
     ('t5_1_1_small', 0.019), ('t5_1_1_base', 0.041), ('t5_1_1_large', 0.107)])
 def test_c_is_the_paper_s(draft, c):
-  assert predict(setting(draft), 7).c == pytest.approx(c, abs=0.001)
+  assert predict(deployment(draft), 7).c == pytest.approx(c, abs=0.001)
 
 
 def test_without_the_fixed_cost_c_is_the_ratio_of_bytes():
-  free = setting(assumptions=Assumptions(layer_seconds=0))
+  free = deployment(assumptions=Assumptions(layer_seconds=0))
   bytes_of = lambda work: work.weights + work.caches
   assert predict(free, 7).c == pytest.approx(bytes_of(free.draft_pass(7)) / bytes_of(free.target_pass(1, 7)))
 
@@ -53,7 +53,7 @@ def test_rows_of_table_2_agree_with_thm_3_8_in_the_paper():
 
 
 def test_large_batches_pay_less():
-  at = predict(setting(), 7, 0.75)
+  at = predict(deployment(), 7, 0.75)
   assert at.verify_cost == pytest.approx(1)
   assert at.pays_less_from_batch == 64
   rows = tables.grid('t5_1_1_xxl', 't5_1_1_small', 0.75, (7,), (1, 16, 64, 256), ('v4',))
@@ -62,14 +62,14 @@ def test_large_batches_pay_less():
 
 
 def test_best_gamma_is_the_best():
-  at = predict(setting(), 7, 0.75)
-  near = [predict(setting(), g, 0.75).speed_up for g in (at.best_gamma - 1, at.best_gamma, at.best_gamma + 1)]
+  at = predict(deployment(), 7, 0.75)
+  near = [predict(deployment(), g, 0.75).speed_up for g in (at.best_gamma - 1, at.best_gamma, at.best_gamma + 1)]
   assert near[1] == max(near)
-  assert predict(setting('t5_1_1_xxl'), 7, 0.5).best_gamma == 0  # a draft as slow as its target
+  assert predict(deployment('t5_1_1_xxl'), 7, 0.5).best_gamma == 0  # a draft as slow as its target
 
 
 def test_more_devices_share_the_target_and_pay_for_collectives():
-  one, four = predict(setting(), 7), predict(setting(topology='2x2x1'), 7)
+  one, four = predict(deployment(), 7), predict(deployment(topology='2x2x1'), 7)
   assert one.target_step / 4 < four.target_step < one.target_step
   assert four.draft_step == one.draft_step  # held whole by each
 
@@ -92,7 +92,7 @@ def test_models_by_name():
 
 def test_a_prompt_lies_in_the_cache():
   """GPT-2 XL reads all its weights but the table of positions; keys and values of prompt and text."""
-  work = setting('gpt2', target=abstract_model('gpt2_xl')).target_pass(1, 4)
+  work = deployment('gpt2', target=abstract_model('gpt2_xl')).target_pass(1, 4)
   bias = 4 * (48 * (9 + 4) * 1600 + 2 * 1600)
   assert work.weights == 2 * (48 * 12 * 1600 ** 2 + 50257 * 1600) + bias
   assert work.caches == 2 * 2 * 48 * (128 + 128 + 5) * 1600
@@ -100,9 +100,9 @@ def test_a_prompt_lies_in_the_cache():
 
 def test_a_slice_takes_as_many_parts_as_divide():
   """GPT-2 XL's 25 heads do not divide by the two devices of one tpu7x chip."""
-  at = on_slice(setting('gpt2', 'tpu7x', target=abstract_model('gpt2_xl'), batch=4), '1x1x1')
+  at = on_slice(deployment('gpt2', 'tpu7x', target=abstract_model('gpt2_xl'), batch=4), '1x1x1')
   assert (at.devices, at.parts, at.data, at.rows) == (2, 1, 2, 2)
-  assert on_slice(setting(), '2x2x2').parts == 8
+  assert on_slice(deployment(), '2x2x2').parts == 8
 
 
 def test_grid_and_picture(tmp_path):

@@ -13,10 +13,10 @@ from specdec_jax.errors import SettingError
 from specdec_jax.parallel import partition
 from specdec_jax.sampling import Sampling
 from specdec_jax.tpu import compile as compile_lib, shapes, topology as topology_lib
-from specdec_jax.tpu.audit import Audit, audit
 from specdec_jax.tpu.chips import get_chip
-from specdec_jax.tpu.predict import Predicted, Setting, on_slice, predict
+from specdec_jax.tpu.prediction import Deployment, Predicted, on_slice, predict
 from specdec_jax.tpu.traffic import Assumptions, Pass
+from specdec_jax.tpu.weight_use import Audit, audit
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class Plan:
   """What `plan` returns; `tables.markdown` prints it.
 
   Attributes:
-    setting, gamma, sampling: what was planned.
+    deployment, gamma, sampling: what was planned.
     memory: see `Memory`.
     fits: on the devices asked for.
     smallest_slice: the smallest topology of this chip that it fits, None where none does.
@@ -76,7 +76,7 @@ class Plan:
     program: the compiled text of the decode program, '' where there is none.
   """
 
-  setting: Setting
+  deployment: Deployment
   gamma: int
   sampling: Sampling
   memory: Memory
@@ -117,18 +117,18 @@ def plan(target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v
     ValueError: sizes that no program has, or that do not divide.
   """
   gamma = whole('gamma', gamma, 1) if draft is not None else 0
-  setting = Setting(
+  deployment = Deployment(
       target=shapes.abstract_model(target, dtype), drafter=shapes.abstract_drafter(draft, dtype),
       chip=get_chip(chip), topology=topology, batch=batch, input_length=input_length,
       max_decode_len=max_decode_len, assumptions=assumptions, data=data, split_draft=split_draft)
-  devices = topology_lib.describe(setting.chip, topology)
-  _check(setting)
-  predicted = predict(setting, gamma, alpha)
+  devices = topology_lib.describe(deployment.chip, topology)
+  _check(deployment)
+  predicted = predict(deployment, gamma, alpha)
   mesh = partition.make_mesh(devices, data)
-  placed = _placed(setting, mesh)
+  placed = _placed(deployment, mesh)
   settings = Settings(gamma=gamma, max_decode_len=max_decode_len, sampling=sampling)
 
-  weights, caches = _bytes(setting, placed, gamma, mesh)
+  weights, caches = _bytes(deployment, placed, gamma, mesh)
   program, refusal = None, None
   try:
     program = compile_lib.decode_program(placed.target, placed.drafter, settings, batch, input_length, mesh)
@@ -136,50 +136,50 @@ def plan(target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v
     refusal = str(e)
   memory = Memory(
       weights=weights, caches=caches, temporaries=program and max(program.temporaries - caches, 0),
-      peak=program and program.peak, capacity=setting.chip.usable)
+      peak=program and program.peak, capacity=deployment.chip.usable)
   dims = [x.shape for x in _cache_leaves(placed, gamma, mesh)]
   iteration = audit(program.text, dims, max(gamma - 1, 1)) if program and program.text else None
-  traffic = _traffic(setting, placed, gamma, mesh, passes)
-  smallest = setting.topology if program else _smallest(setting, gamma)
+  traffic = _traffic(deployment, placed, gamma, mesh, passes)
+  smallest = deployment.topology if program else _smallest(deployment, gamma)
   return Plan(
-      setting=setting, gamma=gamma, sampling=sampling, memory=memory, fits=program is not None,
+      deployment=deployment, gamma=gamma, sampling=sampling, memory=memory, fits=program is not None,
       smallest_slice=smallest, traffic=traffic, iteration=iteration,
       predicted=predicted, program=program.text if program else '',
-      warnings=tuple(_warnings(setting, program, refusal, smallest, iteration, traffic)))
+      warnings=tuple(_warnings(deployment, program, refusal, smallest, iteration, traffic)))
 
 
-def _check(setting: Setting) -> None:
+def _check(deployment: Deployment) -> None:
   for name in ('batch', 'input_length', 'max_decode_len', 'data'):
-    whole(name, getattr(setting, name), 1)
-  if setting.drafter is not None:
-    setting.drafter.check(setting.target)
-  setting.target.check_lengths(
-      np.ones((setting.batch, setting.input_length), np.int32), None, setting.max_decode_len)
-  devices, data = setting.devices, setting.data
-  if devices % data or setting.batch % data:
-    raise SettingError(f'data is {data}, which must divide the {devices} devices of {setting.chip.name} '
-                     f'{setting.topology} and the batch of {setting.batch}.')
-  for name, model in (('target', setting.target), ('draft', setting.split_draft and setting.draft)):
-    if model and setting.parts not in (works := partition.possible_parts(model.config)):
+    whole(name, getattr(deployment, name), 1)
+  if deployment.drafter is not None:
+    deployment.drafter.check(deployment.target)
+  deployment.target.check_lengths(
+      np.ones((deployment.batch, deployment.input_length), np.int32), None, deployment.max_decode_len)
+  devices, data = deployment.devices, deployment.data
+  if devices % data or deployment.batch % data:
+    raise SettingError(f'data is {data}, which must divide the {devices} devices of {deployment.chip.name} '
+                     f'{deployment.topology} and the batch of {deployment.batch}.')
+  for name, model in (('target', deployment.target), ('draft', deployment.split_draft and deployment.draft)):
+    if model and deployment.parts not in (works := partition.possible_parts(model.config)):
       sizes = ', '.join(f'{k} = {v}' for k, v in partition.divided_sizes(model.config).items())
       better = ' or '.join(str(devices // n) for n in works if devices % n == 0)
       raise SettingError(
-          f'{devices} devices with data = {data} make {setting.parts} parts, which do not divide the {name} '
+          f'{devices} devices with data = {data} make {deployment.parts} parts, which do not divide the {name} '
           f"({sizes}); it divides into {', '.join(map(str, works))}: set data = {better}, and a batch that "
           'this divides.')
 
 
-def _placed(setting: Setting, mesh) -> Setting:
-  """The setting with the sharding of each parameter."""
-  drafter = setting.drafter
-  if setting.draft is not None:
+def _placed(deployment: Deployment, mesh) -> Deployment:
+  """The deployment with the sharding of each parameter."""
+  drafter = deployment.drafter
+  if deployment.draft is not None:
     drafter = drafter.replace(draft=partition.with_shardings(
-        setting.draft, mesh, replicated=not setting.split_draft))
+        deployment.draft, mesh, replicated=not deployment.split_draft))
   return dataclasses.replace(
-      setting, target=partition.with_shardings(setting.target, mesh), drafter=drafter)
+      deployment, target=partition.with_shardings(deployment.target, mesh), drafter=drafter)
 
 
-def _cache_leaves(placed: Setting, gamma: int, mesh):
+def _cache_leaves(placed: Deployment, gamma: int, mesh):
   models = [placed.target] + ([placed.draft] if placed.draft is not None else [])
   shapes_of = functools.partial(
       compile_lib.cache_shapes, batch=placed.batch, input_length=placed.input_length,
@@ -189,7 +189,7 @@ def _cache_leaves(placed: Setting, gamma: int, mesh):
   return [x for pair in caches for x in pair.values()]
 
 
-def _bytes(setting: Setting, placed: Setting, gamma: int, mesh) -> tuple[int, int]:
+def _bytes(deployment: Deployment, placed: Deployment, gamma: int, mesh) -> tuple[int, int]:
   """Weights and caches of one device."""
   weights = partition.device_bytes(placed.target.params)
   if placed.draft is not None:
@@ -197,33 +197,33 @@ def _bytes(setting: Setting, placed: Setting, gamma: int, mesh) -> tuple[int, in
   return weights, partition.device_bytes(_cache_leaves(placed, gamma, mesh))
 
 
-def _traffic(setting: Setting, placed: Setting, gamma: int, mesh, passes: bool) -> dict[str, PassTraffic]:
-  parts = {'target_step': (placed.target, 1, setting.target_pass(1, gamma))}
+def _traffic(deployment: Deployment, placed: Deployment, gamma: int, mesh, passes: bool) -> dict[str, PassTraffic]:
+  parts = {'target_step': (placed.target, 1, deployment.target_pass(1, gamma))}
   if gamma:
-    parts['verify_pass'] = (placed.target, gamma + 1, setting.target_pass(gamma + 1, gamma))
-  if setting.draft is not None:
-    parts['draft_step'] = (placed.draft, 1, setting.draft_pass(gamma))
+    parts['verify_pass'] = (placed.target, gamma + 1, deployment.target_pass(gamma + 1, gamma))
+  if deployment.draft is not None:
+    parts['draft_step'] = (placed.draft, 1, deployment.draft_pass(gamma))
   found = {}
   for name, (model, tokens, work) in parts.items():
     counts = {}
     if passes:
       try:
         program = compile_lib.pass_program(
-            model, tokens, setting.batch, setting.input_length, setting.cache_length(gamma), mesh)
+            model, tokens, deployment.batch, deployment.input_length, deployment.cache_length(gamma), mesh)
         counts = dict(counted_bytes=program.bytes_accessed, counted_flops=program.flops,
                       audit=audit(program.text) if program.text else None)
       except compile_lib.DoesNotFit:
         pass
     found[name] = PassTraffic(tokens=tokens, work=work, **counts,
-                              seconds=setting.seconds(work, of_draft=name == 'draft_step'))
+                              seconds=deployment.seconds(work, of_draft=name == 'draft_step'))
   return found
 
 
-def _smallest(setting: Setting, gamma: int) -> str | None:
+def _smallest(deployment: Deployment, gamma: int) -> str | None:
   """The smallest slice whose devices hold weights and caches and a twentieth beside, by size."""
-  chip = setting.chip
+  chip = deployment.chip
   for topology in chip.slices:
-    on = on_slice(setting, topology)
+    on = on_slice(deployment, topology)
     held = (shapes.num_bytes(on.target.params) + on.target_pass(1, gamma).caches) / on.parts
     if on.draft is not None:
       held += shapes.num_bytes(on.draft.params) + on.draft_pass(gamma).caches
@@ -232,14 +232,14 @@ def _smallest(setting: Setting, gamma: int) -> str | None:
   return None
 
 
-def _warnings(setting: Setting, program, refusal, smallest, iteration, traffic):
+def _warnings(deployment: Deployment, program, refusal, smallest, iteration, traffic):
   if refusal:
     yield f'The compiler refuses the program: {refusal[:200]}'
-    yield (f'The smallest slice of {setting.chip.name} whose devices hold it is {smallest}.' if smallest
-           else f'No slice of {setting.chip.name} known here holds it.')
+    yield (f'The smallest slice of {deployment.chip.name} whose devices hold it is {smallest}.' if smallest
+           else f'No slice of {deployment.chip.name} known here holds it.')
   if program and not program.text:
     yield (f'This jax ({jax.__version__}) cannot print the program that the compiler made for '
-           f'{setting.chip.name}: what it does with the weights is not known.')
+           f'{deployment.chip.name}: what it does with the weights is not known.')
   audits = [('decode program', iteration)] + [(name, t.audit) for name, t in traffic.items()]
   for name, found in audits:
     if found is None:

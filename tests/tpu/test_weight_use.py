@@ -2,7 +2,7 @@
 
 import pytest
 
-from specdec_jax.tpu.audit import audit
+from specdec_jax.tpu.weight_use import audit
 
 NAMES = ("target.params['a']['kernel']", "target.params['b']['kernel']",
          "drafter.draft.params['c']['kernel']", "target.params['embedding']")
