@@ -1,9 +1,10 @@
-"""Where the files that come with the code are, in a clone as in an installed wheel."""
+"""Where a path that a user writes leads, and where the files that come with the code are, in a clone or a wheel."""
 
 import os
 import pathlib
 
-from specdec_jax.errors import MissingError
+from specdec_jax.checks import shown
+from specdec_jax.errors import MissingError, SettingError
 
 PACKAGE = pathlib.Path(__file__).resolve().parent
 EMBEDDED_PREFIX = 'embedded:'
@@ -33,9 +34,22 @@ def embedded_dir(name: str) -> pathlib.Path:
   return path
 
 
-def resolve(path: str | os.PathLike) -> str:
-  """'embedded:NAME' -> its place on this machine; any other path as it is."""
-  path = os.fspath(path)
-  if path.startswith(EMBEDDED_PREFIX):
-    return str(embedded_dir(path.removeprefix(EMBEDDED_PREFIX)))
-  return path
+def resolve(path: str | os.PathLike, name: str = 'path') -> str:
+  """A path as the user writes it -> as the operating system takes it.
+
+  'embedded:NAME' becomes its place on this machine, '~' the home folder; any other path stays as it is.
+
+  Args:
+    path: such as '~/models/xxl', 'gs://bucket/model' or 'embedded:ende/target'.
+    name: of the setting, for messages.
+
+  Raises:
+    SettingError: not a path.
+    MissingError: nothing of that name is shipped.
+  """
+  text = os.fspath(path) if isinstance(path, os.PathLike) else path
+  if not isinstance(text, str) or not text or '\0' in text:
+    raise SettingError(f"{name} is {shown(path)}; it must be a path, a text such as 'DIR/FILE'.")
+  if text.startswith(EMBEDDED_PREFIX):
+    return str(embedded_dir(text.removeprefix(EMBEDDED_PREFIX)))
+  return os.path.expanduser(text)

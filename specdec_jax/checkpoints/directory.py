@@ -8,7 +8,6 @@ import jax.numpy as jnp
 from etils import epath
 from flax import traverse_util
 
-from specdec_jax import paths
 from specdec_jax.checkpoints import storage as storage_lib
 from specdec_jax.data.tokenizers_vocabulary import TokenizersVocabulary
 from specdec_jax.data.vocabulary import Vocabulary
@@ -44,7 +43,7 @@ def load_model(path: str | os.PathLike, dtype: str | None = None, mesh: Mesh | N
     FileNotFoundError: no shipped model of that name.
     ValueError: the model does not divide into the mesh.
   """
-  directory = absolute(paths.resolve(path))
+  directory = absolute(path)
   config, _ = read_config(directory)
   if dtype is not None:
     config = dataclasses.replace(config, dtype=dtype)

@@ -8,7 +8,6 @@ import zipfile
 import jax.numpy as jnp
 import numpy as np
 
-from specdec_jax import paths
 from specdec_jax.drafters.ngram import NGramDrafter
 from specdec_jax.errors import CheckpointError, SettingError
 from specdec_jax.files.directories import new_directory
@@ -47,7 +46,7 @@ def load_ngram(path: str | os.PathLike, order: int | None = None) -> NGramDrafte
     CheckpointError: no table there, or it is damaged.
     SettingError: a unigram table where order is 2.
   """
-  directory = absolute(paths.resolve(path))
+  directory = absolute(path)
   if not (directory / _DESCRIPTION).exists():
     raise CheckpointError(f"No n-gram table at '{directory}' (it has no {_DESCRIPTION}); fit one with "
                           'gin/runs/fit_ngram.gin or NGramDrafter.fit.')

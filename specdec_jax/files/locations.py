@@ -4,6 +4,7 @@ import os
 
 from etils import epath
 
+from specdec_jax import paths
 from specdec_jax.errors import CheckpointError
 
 
@@ -13,9 +14,9 @@ def is_remote(path: str | os.PathLike) -> bool:
 
 
 def absolute(path: str | os.PathLike) -> epath.Path:
-  """A local path made absolute ('~' expanded), an address as it is."""
-  name = os.fspath(path)
-  return epath.Path(name if is_remote(name) else os.path.abspath(os.path.expanduser(name)))
+  """A local path made absolute, an address as it is; '~' and 'embedded:' as in `paths.resolve`."""
+  name = paths.resolve(path)
+  return epath.Path(name if is_remote(name) else os.path.abspath(name))
 
 
 def kvstore(path: str | os.PathLike) -> dict:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from specdec_jax.analysis import theory
 from specdec_jax.errors import SettingError
+from specdec_jax.paths import resolve
 from specdec_jax.reports import paper
 
 
@@ -79,7 +80,7 @@ def read(paths: Sequence[str | os.PathLike]) -> list[Measured]:
   Raises:
     FileNotFoundError, ValueError: a line that names the file.
   """
-  return [m for path in paths for m in _read(os.path.expanduser(os.fspath(path)))]
+  return [m for path in paths for m in _read(resolve(path))]
 
 
 def acceptance_rates(accepted: Sequence[int], drafted: Sequence[int]) -> tuple[float, ...]:

@@ -91,7 +91,7 @@ def figures(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = 
   }
   written = {}
   for name, fig in drawn.items():
-    written[name] = [os.path.join(os.path.expanduser(output_dir), f'{name}.{f}') for f in formats]
+    written[name] = [os.path.join(output_dir, f'{name}.{f}') for f in formats]
     for path in written[name]:
       figures_lib.save(fig, path)
   print(f'{len(drawn)} figures and trace.html in {output_dir}')

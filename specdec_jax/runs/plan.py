@@ -47,7 +47,7 @@ def plan(output_dir: str, target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small
     result['grid'] = grid
     text += f'\nPredicted speed-up at alpha {alpha}, on one chip of each kind, whether it fits or not:\n\n'
     text += tables.grid_markdown(grid)
-    tables.plot(grid, os.path.join(os.path.expanduser(output_dir), 'plan.png'))
+    tables.plot(grid, os.path.join(output_dir, 'plan.png'))
   output.write_json(output_dir, 'plan.json', result)
   output.write(output_dir, 'plan.md', text)
   output.write(output_dir, 'program.txt', found.program)

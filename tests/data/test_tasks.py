@@ -129,7 +129,7 @@ def test_token_ids_are_decoded_where_the_text_is_gone(answers):
 
 def test_faults_are_one_line(answers):
   assert answers[0].startswith("ImportError: Module 'no_such_module', to register the seqio task")
-  assert answers[3] == "ValueError: seqio task 'tiny' has no split 'validation'; it has test."
+  assert answers[3] == "InputError: seqio task 'tiny' has no split 'validation'; it has test."
   assert answers[4].startswith("ValueError: No seqio task or mixture 'other' is registered")
 
 

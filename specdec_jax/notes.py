@@ -1,0 +1,12 @@
+"""What a command says while it works: one line each on stderr. Results alone go to stdout."""
+
+import sys
+
+
+def note(text: str) -> None:
+  """Prints a line on stderr, above a progress line where one is open."""
+  line = f'specdec_jax: {text}'
+  if 'tqdm' in sys.modules:
+    sys.modules['tqdm'].tqdm.write(line, file=sys.stderr)
+  else:
+    print(line, file=sys.stderr, flush=True)
