@@ -14,7 +14,7 @@ from specdec_jax.parallel import partition
 from specdec_jax.sampling import Sampling
 from specdec_jax.tpu import compile as compile_lib, shapes, topology as topology_lib
 from specdec_jax.tpu.chips import get_chip
-from specdec_jax.tpu.prediction import Deployment, Predicted, on_slice, predict
+from specdec_jax.tpu.prediction import Deployment, Predicted, predict, smallest_slice
 from specdec_jax.tpu.traffic import Assumptions, Pass
 from specdec_jax.tpu.weight_use import Audit, audit
 
@@ -71,7 +71,7 @@ class Plan:
     traffic: {'target_step', 'verify_pass', 'draft_step': PassTraffic}.
     iteration: what the decode program does with the weights in one iteration, None where it
       does not compile or cannot be printed.
-    predicted: see `Predicted`.
+    predicted: see `Predicted`; None where the pair does not fit.
     warnings: in plain words.
     program: the compiled text of the decode program, '' where there is none.
   """
@@ -84,7 +84,7 @@ class Plan:
   smallest_slice: str | None
   traffic: dict[str, PassTraffic]
   iteration: Audit | None
-  predicted: Predicted
+  predicted: Predicted | None
   warnings: tuple[str, ...]
   program: str = dataclasses.field(repr=False)
 
@@ -217,19 +217,6 @@ def _traffic(deployment: Deployment, placed: Deployment, gamma: int, mesh, passe
     found[name] = PassTraffic(tokens=tokens, work=work, **counts,
                               seconds=deployment.seconds(work, of_draft=name == 'draft_step'))
   return found
-
-
-def _smallest(deployment: Deployment, gamma: int) -> str | None:
-  """The smallest slice whose devices hold weights and caches and a twentieth beside, by size."""
-  chip = deployment.chip
-  for topology in chip.slices:
-    on = on_slice(deployment, topology)
-    held = (shapes.num_bytes(on.target.params) + on.target_pass(1, gamma).caches) / on.parts
-    if on.draft is not None:
-      held += shapes.num_bytes(on.draft.params) + on.draft_pass(gamma).caches
-    if 1.05 * held <= chip.usable:
-      return topology
-  return None
 
 
 def _warnings(deployment: Deployment, program, refusal, smallest, iteration, traffic):

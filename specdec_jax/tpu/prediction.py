@@ -6,6 +6,7 @@ import math
 from specdec_jax.analysis import theory
 from specdec_jax.analysis.cost import Ratios
 from specdec_jax.parallel.partition import possible_parts
+from specdec_jax.tpu import shapes
 from specdec_jax.tpu.chips import Chip, num_devices
 from specdec_jax.tpu.traffic import Assumptions, Pass, decoder_pass
 
@@ -80,6 +81,21 @@ def on_slice(deployment: Deployment, topology: str) -> Deployment:
   return dataclasses.replace(deployment, topology=topology, data=devices // parts)
 
 
+def holds(deployment: Deployment, gamma: int) -> bool:
+  """Whether each device has room for its weights and caches and a twentieth beside, by size."""
+  held = (shapes.num_bytes(deployment.target.params) + deployment.target_pass(1, gamma).caches) / deployment.parts
+  if deployment.draft is not None:
+    draft = shapes.num_bytes(deployment.draft.params) + deployment.draft_pass(gamma).caches
+    held += draft / (deployment.parts if deployment.split_draft else 1)
+  return 1.05 * held <= deployment.chip.usable
+
+
+def smallest_slice(deployment: Deployment, gamma: int) -> Deployment | None:
+  """On the smallest slice of the chip that holds the pair, None where none that is known here does."""
+  slices = (on_slice(deployment, topology) for topology in deployment.chip.slices)
+  return next((on for on in slices if holds(on, gamma)), None)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Predicted(Ratios):
   """Times of the parts of an iteration and what follows from them; seconds.
@@ -91,7 +107,7 @@ class Predicted(Ratios):
     best_gamma: the gamma with the largest speed-up, 0 where no draft helps.
     tokens_per_second, tokens_per_second_alone: of the whole batch, encoder aside.
     pays_less_from_batch: the smallest batch at which the speed-up is less than nine tenths of
-      that of batch 1; None where none up to 1024 is.
+      that of batch 1; None where none is, of those up to 1024 that fit.
   """
 
   gamma: int
@@ -113,8 +129,9 @@ def predict(deployment: Deployment, gamma: int, alpha: float | None = None) -> P
     return at
   speeds = {g: _times(deployment, g, alpha).speed_up for g in range(1, _MOST_GAMMA + 1)}
   best = max(speeds, key=speeds.get)
-  of_batch = {b: _times(dataclasses.replace(deployment, batch=b), gamma, alpha).speed_up for b in _BATCHES}
-  less = [b for b, s in of_batch.items() if s < 0.9 * of_batch[1]]
+  of_batch = {b: dataclasses.replace(deployment, batch=b) for b in _BATCHES}
+  speed_up_of = {b: _times(d, gamma, alpha).speed_up for b, d in of_batch.items() if b == 1 or holds(d, gamma)}
+  less = [b for b, s in speed_up_of.items() if s < 0.9 * speed_up_of[1]]
   return dataclasses.replace(at, best_gamma=best if speeds[best] > 1 else 0,
                              pays_less_from_batch=min(less, default=None))
 
