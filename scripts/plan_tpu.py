@@ -7,6 +7,7 @@ Needs libtpu (pip install libtpu==0.0.52), no TPU. See docs/tpu.md.
 """
 
 import os
+import sys
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')  # else jax looks for a TPU
 
@@ -43,12 +44,10 @@ def run():
       _GAMMA.value, _BATCH.value, _INPUT_LENGTH.value, _MAX_DECODE_LEN.value,
       Sampling(temperature=_TEMPERATURE.value), _ALPHA.value, _DTYPE.value,
       Assumptions(layer_seconds=1e-6 * _LAYER_MICROSECONDS.value), _DATA.value, _SPLIT_DRAFT.value,
-      _PASSES.value)
+      _PASSES.value, tell=lambda words: print(f'plan_tpu: {words}', file=sys.stderr, flush=True))
   print(tables.markdown(found))
-  if _TARGET.value == 't5_1_1_xxl' and _DRAFT.value in tables.PAPER_DRAFTS.values():
-    print(tables.paper_markdown(tables.beside_the_paper(
-        _CHIP.value, found.deployment.topology, batch=_BATCH.value, input_length=_INPUT_LENGTH.value,
-        max_decode_len=_MAX_DECODE_LEN.value, assumptions=found.deployment.assumptions)))
+  if rows := tables.papers_rows(found):
+    print(tables.paper_markdown(rows))
   if _PROGRAM.value:
     with open(_PROGRAM.value, 'w', encoding='utf-8') as f:
       f.write(found.program)

@@ -1,6 +1,8 @@
 """The plan run: one plan, Table 2's rows where they apply, and a table over gammas, batches and chips."""
 
+import functools
 import os
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,14 +40,14 @@ def plan(output_dir: str, target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small
     grid = tables.grid(target, draft, alpha, grid_gammas, grid_batches, grid_chips, dtype=dtype, **shape)
   found = compile_plan(
       target, draft, chip, topology, gamma, batch, sampling=sampling, alpha=alpha, dtype=dtype,
-      data=data, split_draft=split_draft, passes=passes, **shape)
+      data=data, split_draft=split_draft, passes=passes, tell=functools.partial(print, 'plan:', file=sys.stderr, flush=True), **shape)
   result, text = {'plan': tables.to_json(found)}, tables.markdown(found)
-  if target == 't5_1_1_xxl' and draft in tables.PAPER_DRAFTS.values():
-    result['table_2'] = tables.beside_the_paper(chip, topology, batch=batch, **shape)
-    text += '\n' + tables.paper_markdown(result['table_2'])
+  if rows := tables.papers_rows(found):
+    result['table_2'] = rows
+    text += '\n' + tables.paper_markdown(rows)
   if grid is not None:
     result['grid'] = grid
-    text += f'\nPredicted speed-up at alpha {alpha}, on one chip of each kind, whether it fits or not:\n\n'
+    text += f'\nPredicted speed-up at alpha {alpha}, on the smallest slice of each chip that holds the pair:\n\n'
     text += tables.grid_markdown(grid)
     tables.plot(grid, os.path.join(output_dir, 'plan.png'))
   output.write_json(output_dir, 'plan.json', result)

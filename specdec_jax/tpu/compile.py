@@ -1,4 +1,7 @@
-"""The decode program and its passes, compiled for a TPU from shapes: nothing is allocated."""
+"""The decode program and its passes, compiled for a TPU from shapes: nothing is allocated.
+
+`options` are of the compiler, by name: see `chips.Chip.compiler_options`.
+"""
 
 import dataclasses
 import functools
@@ -39,21 +42,22 @@ class Program:
     return self.arguments + self.outputs - self.aliased + self.temporaries + self.code
 
 
-def decode_program(target, drafter, settings, batch: int, input_length: int, mesh) -> Program:
+def decode_program(target, drafter, settings, batch: int, input_length: int, mesh, options=None) -> Program:
   """`decoding.decode_loop` itself; models are of shapes with shardings on `mesh`."""
   rows = functools.partial(_struct, mesh=mesh, spec=P('data'))
   lengths = rows((batch,), jnp.int32) if target.config.decoder_only else None
   return _compile(decode_loop.lower(
       target, drafter, rows((batch, input_length), jnp.int32), _struct((), jnp.uint32, mesh, P()),
-      rows((batch,), jnp.uint32), settings=settings, lengths=lengths))
+      rows((batch,), jnp.uint32), settings=settings, lengths=lengths), options)
 
 
-def pass_program(model, tokens: int, batch: int, input_length: int, cache_length: int, mesh) -> Program:
+def pass_program(model, tokens: int, batch: int, input_length: int, cache_length: int, mesh,
+                 options=None) -> Program:
   """One pass of a model over `tokens` tokens a row, alone; its cache is updated in place."""
   cache = cache_shapes(model, batch, input_length, cache_length, mesh)
   return _compile(_step.lower(
       model, cache, _struct((batch, tokens), jnp.int32, mesh, P('data')),
-      _struct((batch,), jnp.int32, mesh, P('data'))))
+      _struct((batch,), jnp.int32, mesh, P('data'))), options)
 
 
 def cache_shapes(model, batch: int, input_length: int, cache_length: int, mesh):
@@ -78,9 +82,9 @@ def _struct(shape, dtype, mesh, spec):
   return jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, spec))
 
 
-def _compile(lowered) -> Program:
+def _compile(lowered, options) -> Program:
   try:
-    compiled = lowered.compile()
+    compiled = lowered.compile(compiler_options=dict(options or ()))
   except jax.errors.JaxRuntimeError as e:
     if 'RESOURCE_EXHAUSTED' not in str(e):
       raise

@@ -2,6 +2,8 @@
 
 import dataclasses
 import functools
+import re
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,7 +15,7 @@ from specdec_jax.errors import SettingError
 from specdec_jax.parallel import partition
 from specdec_jax.sampling import Sampling
 from specdec_jax.tpu import compile as compile_lib, shapes, topology as topology_lib
-from specdec_jax.tpu.chips import get_chip
+from specdec_jax.tpu.chips import GIB, get_chip
 from specdec_jax.tpu.prediction import Deployment, Predicted, predict, smallest_slice
 from specdec_jax.tpu.traffic import Assumptions, Pass
 from specdec_jax.tpu.weight_use import Audit, audit
@@ -93,7 +95,8 @@ def plan(target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v
          topology: str = '1x1x1', gamma: int = 7, batch: int = 1, input_length: int = 128,
          max_decode_len: int = 128, sampling: Sampling = Sampling(temperature=0.0),
          alpha: float | None = None, dtype: str = 'bfloat16', assumptions: Assumptions = Assumptions(),
-         data: int = 1, split_draft: bool = False, passes: bool = True) -> Plan:
+         data: int = 1, split_draft: bool = False, passes: bool = True,
+         tell: Callable[[str], None] | None = None) -> Plan:
   """Compiles the decode program for a TPU that need not be there, and reports on it.
 
   Args:
@@ -111,10 +114,11 @@ def plan(target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v
     split_draft: split the draft over the devices too.
     passes: compile the one-token step, the verify pass and the draft step alone, for the
       compiler's count of their bytes.
+    tell: called with what is compiled next, in words, since each program takes from seconds to minutes.
 
   Raises:
-    ImportError: libtpu is not installed.
-    ValueError: sizes that no program has, or that do not divide.
+    DependencyError: libtpu is not installed.
+    SettingError: sizes that no program has, or that do not divide.
   """
   gamma = whole('gamma', gamma, 1) if draft is not None else 0
   deployment = Deployment(
@@ -128,10 +132,14 @@ def plan(target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v
   placed = _placed(deployment, mesh)
   settings = Settings(gamma=gamma, max_decode_len=max_decode_len, sampling=sampling)
 
-  weights, caches = _bytes(deployment, placed, gamma, mesh)
+  tell = tell or (lambda words: None)
+
+  weights, caches = _bytes(placed, gamma, mesh)
   program, refusal = None, None
   try:
-    program = compile_lib.decode_program(placed.target, placed.drafter, settings, batch, input_length, mesh)
+    tell(f'compiling the decode program for {chip} {topology}')
+    program = compile_lib.decode_program(placed.target, placed.drafter, settings, batch, input_length, mesh,
+                                         deployment.chip.compiler_options)
   except compile_lib.DoesNotFit as e:
     refusal = str(e)
   memory = Memory(
@@ -139,13 +147,14 @@ def plan(target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v
       peak=program and program.peak, capacity=deployment.chip.usable)
   dims = [x.shape for x in _cache_leaves(placed, gamma, mesh)]
   iteration = audit(program.text, dims, max(gamma - 1, 1)) if program and program.text else None
-  traffic = _traffic(deployment, placed, gamma, mesh, passes)
-  smallest = deployment.topology if program else _smallest(deployment, gamma)
+  traffic = _traffic(deployment, placed, gamma, mesh, tell if passes and program else None)
+  smallest = deployment if program else smallest_slice(deployment, gamma)
+  topology_of_smallest = smallest and smallest.topology
   return Plan(
       deployment=deployment, gamma=gamma, sampling=sampling, memory=memory, fits=program is not None,
-      smallest_slice=smallest, traffic=traffic, iteration=iteration,
-      predicted=predicted, program=program.text if program else '',
-      warnings=tuple(_warnings(deployment, program, refusal, smallest, iteration, traffic)))
+      smallest_slice=topology_of_smallest, traffic=traffic, iteration=iteration,
+      predicted=predicted if program else None, program=program.text if program else '',
+      warnings=tuple(_warnings(deployment, program, refusal, topology_of_smallest, iteration, traffic)))
 
 
 def _check(deployment: Deployment) -> None:
@@ -189,7 +198,7 @@ def _cache_leaves(placed: Deployment, gamma: int, mesh):
   return [x for pair in caches for x in pair.values()]
 
 
-def _bytes(deployment: Deployment, placed: Deployment, gamma: int, mesh) -> tuple[int, int]:
+def _bytes(placed: Deployment, gamma: int, mesh) -> tuple[int, int]:
   """Weights and caches of one device."""
   weights = partition.device_bytes(placed.target.params)
   if placed.draft is not None:
@@ -197,7 +206,8 @@ def _bytes(deployment: Deployment, placed: Deployment, gamma: int, mesh) -> tupl
   return weights, partition.device_bytes(_cache_leaves(placed, gamma, mesh))
 
 
-def _traffic(deployment: Deployment, placed: Deployment, gamma: int, mesh, passes: bool) -> dict[str, PassTraffic]:
+def _traffic(deployment: Deployment, placed: Deployment, gamma: int, mesh, tell) -> dict[str, PassTraffic]:
+  """By name; without a `tell` nothing is compiled."""
   parts = {'target_step': (placed.target, 1, deployment.target_pass(1, gamma))}
   if gamma:
     parts['verify_pass'] = (placed.target, gamma + 1, deployment.target_pass(gamma + 1, gamma))
@@ -206,10 +216,12 @@ def _traffic(deployment: Deployment, placed: Deployment, gamma: int, mesh, passe
   found = {}
   for name, (model, tokens, work) in parts.items():
     counts = {}
-    if passes:
+    if tell is not None:
       try:
+        tell(f"compiling the {name.replace('_', ' ')} alone")
         program = compile_lib.pass_program(
-            model, tokens, deployment.batch, deployment.input_length, deployment.cache_length(gamma), mesh)
+            model, tokens, deployment.batch, deployment.input_length, deployment.cache_length(gamma), mesh,
+            deployment.chip.compiler_options)
         counts = dict(counted_bytes=program.bytes_accessed, counted_flops=program.flops,
                       audit=audit(program.text) if program.text else None)
       except compile_lib.DoesNotFit:
@@ -221,7 +233,7 @@ def _traffic(deployment: Deployment, placed: Deployment, gamma: int, mesh, passe
 
 def _warnings(deployment: Deployment, program, refusal, smallest, iteration, traffic):
   if refusal:
-    yield f'The compiler refuses the program: {refusal[:200]}'
+    yield f'The compiler refuses the program: {_in_gb(refusal)}'
     yield (f'The smallest slice of {deployment.chip.name} whose devices hold it is {smallest}.' if smallest
            else f'No slice of {deployment.chip.name} known here holds it.')
   if program and not program.text:
@@ -240,3 +252,10 @@ def _warnings(deployment: Deployment, program, refusal, smallest, iteration, tra
              if reads > 1.01 and not (path.startswith('draft/') and name == 'decode program')]
     if twice:
       yield f'{name}: {len(twice)} weights are read more than once, first {twice[0]}'
+
+
+def _in_gb(message: str) -> str:
+  """The beginning of a compiler's message; its G and M are of 1024, ours of 1000."""
+  units = {'G': GIB, 'M': GIB / 1024}
+  return re.sub(r'\b(\d+(?:\.\d+)?)([GM])\b', lambda m: f'{float(m[1]) * units[m[2]] / 1e9:.2f} GB',
+                message.split('. HLO module')[0][:200])

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from specdec_jax.reports import paper
 from specdec_jax.reports.tables import markdown as table, number
+from specdec_jax.reports.words import model_name
 from specdec_jax.tpu import shapes
 from specdec_jax.tpu.chips import get_chip
 from specdec_jax.tpu.planner import Plan
-from specdec_jax.tpu.prediction import Deployment, on_slice, predict
+from specdec_jax.tpu.prediction import Deployment, holds, predict, smallest_slice
 
 PAPER_DRAFTS = {'T5-small': 't5_1_1_small', 'T5-base': 't5_1_1_base', 'T5-large': 't5_1_1_large'}
 ASSUMPTIONS = (
@@ -39,72 +40,95 @@ def to_json(plan: Plan) -> dict:
       'weight_bytes_an_iteration': plan.iteration and {
           owner: plan.iteration.bytes_read(owner) for owner in ('target', 'draft')},
       'collectives_an_iteration': plan.iteration and plan.iteration.collectives,
-      'predicted': {**dataclasses.asdict(p), 'c': p.c, 'verify_cost': p.verify_cost},
+      'predicted': p and {**dataclasses.asdict(p), 'c': p.c, 'verify_cost': p.verify_cost},
       'warnings': list(plan.warnings)}
 
 
 def markdown(plan: Plan) -> str:
-  """A plan for people."""
-  deployment, memory, p = plan.deployment, plan.memory, plan.predicted
-  gb = lambda b: None if b is None else f'{b / 1e9:.3f} GB'
-  ms = lambda s: f'{1e3 * s:.3f} ms'
+  """A plan for people. Nothing is predicted for devices that do not hold the pair."""
+  deployment, memory = plan.deployment, plan.memory
   fits = 'fits' if plan.fits else f'does not fit (smallest slice: {plan.smallest_slice or "none known"})'
-  draft = describe(deployment.draft) if deployment.draft else 'no draft model'
-  head = (f'{describe(deployment.target)} with {draft} on {deployment.chip.name} {deployment.topology}: {fits}. '
+  draft = model_name(deployment.draft) if deployment.draft else 'no draft model'
+  head = (f'{model_name(deployment.target)} with {draft} on {deployment.chip.name} {deployment.topology}: {fits}. '
           f'gamma {plan.gamma}, batch {deployment.batch}, input {deployment.input_length}, '
-          f'output {deployment.max_decode_len}, {deployment.target.config.dtype}.\n')
+          f'output {deployment.max_decode_len}. 1 GB is 1e9 bytes.\n')
   held = table(['memory of one device', ''], [
-      ['weights', gb(memory.weights)], ['caches', gb(memory.caches)],
-      ['temporaries', gb(memory.temporaries)], ['peak', gb(memory.peak)],
-      ['the compiler allows', gb(memory.capacity)]])
-  rows = [[name.replace('_', ' '), t.tokens, gb(t.work.weights), gb(t.work.caches),
-           f'{t.work.flops / 1e9:.1f} G', ms(t.seconds), gb(t.counted_bytes)]
-          for name, t in plan.traffic.items()]
-  passes = table(['one pass', 'tokens', 'weights', 'caches', 'operations', 'time',
-                  "compiler's count of bytes"], rows)
-  lines = [['c (draft step / target step)', number(p.c, 3)],
-           [f'verify cost ({plan.gamma + 1} tokens / 1)', number(p.verify_cost)],
-           ['alpha, given', number(p.alpha)],
-           ['speed-up by thm 3.8 with the verify cost', number(p.speed_up, suffix='X')],
-           ['best gamma', p.best_gamma],
-           ['tokens/s, target alone', number(p.tokens_per_second_alone, 0)],
-           ['tokens/s, speculative', number(p.tokens_per_second, 0)],
-           ['speculation pays less from batch', p.pays_less_from_batch]]
-  predicted = table(['predicted', ''], lines)
-  read = [] if plan.iteration is None else [
-      f'An iteration of the decode program reads {gb(plan.iteration.bytes_read("target"))} of the '
-      f"target's weights on each device and {gb(plan.iteration.bytes_read('draft'))} of the draft's "
-      '(what the compiler keeps on the chip over the draft steps counts once), by its text.\n']
-  if plan.iteration and deployment.devices > 1:
-    kinds = ', '.join(f'{n} {kind}' for kind, n in sorted(plan.iteration.collectives.items()))
-    read += [f'{sum(plan.iteration.collectives.values())} collectives an iteration between the '
-             f'{deployment.devices} devices: {kinds or "none"}.\n']
-  said = [f'- {w}' for w in plan.warnings] or ['- No weight is copied, transposed or read twice.'] * plan.fits
+      ['weights', _gb(memory.weights)], ['caches', _gb(memory.caches)],
+      ['temporaries', _gb(memory.temporaries)], ['peak', _gb(memory.peak)],
+      ['the compiler allows', _gb(memory.capacity)]])
+  found = [f'- {w}' for w in plan.warnings] or ['- No weight is copied, transposed or read twice.']
+  if not plan.fits:
+    return '\n'.join([head, held, *found, ''])
   assumed = ASSUMPTIONS.format(1e6 * deployment.assumptions.layer_seconds)
-  return '\n'.join([head, held, passes, *read, predicted, *said, '', assumed, ''])
+  return '\n'.join([head, held, _passes(plan), *_iteration(plan), _predicted(plan), *found, '', assumed, ''])
 
 
-def describe(model) -> str:
-  """'T5 (24 + 24 layers of width 4096)'."""
-  cfg = model.config
-  if cfg.decoder_only:
-    return f'GPT-2 ({cfg.num_layers} layers of width {cfg.emb_dim})'
-  return f'T5 ({cfg.num_encoder_layers} + {cfg.num_decoder_layers} layers of width {cfg.emb_dim})'
+def _passes(plan: Plan) -> str:
+  rows = [[name.replace('_', ' '), t.tokens, _gb(t.work.weights), _gb(t.work.caches),
+           f'{t.work.flops / 1e9:.1f} G', f'{1e3 * t.seconds:.3f} ms', _gb(t.counted_bytes)]
+          for name, t in plan.traffic.items()]
+  return table(['one pass', 'tokens', 'weights', 'caches', 'operations', 'time',
+                "compiler's count of bytes"], rows)
+
+
+def _iteration(plan: Plan) -> list[str]:
+  if plan.iteration is None:
+    return []
+  found = [
+      f'An iteration of the decode program reads {_gb(plan.iteration.bytes_read("target"))} of the '
+      f"target's weights on each device and {_gb(plan.iteration.bytes_read('draft'))} of the draft's "
+      '(what the compiler keeps on the chip over the draft steps counts once), by its text.\n']
+  if plan.deployment.devices > 1:
+    kinds = ', '.join(f'{n} {kind}' for kind, n in sorted(plan.iteration.collectives.items()))
+    found.append(f'{sum(plan.iteration.collectives.values())} collectives an iteration between the '
+                 f'{plan.deployment.devices} devices: {kinds or "none"}.\n')
+  return found
+
+
+def _predicted(plan: Plan) -> str:
+  p = plan.predicted
+  return table(['predicted', ''], [
+      ['c (draft step / target step)', number(p.c, 3)],
+      [f'verify cost ({plan.gamma + 1} tokens / 1)', number(p.verify_cost)],
+      ['alpha, given', number(p.alpha)],
+      ['speed-up by thm 3.8 with the verify cost', number(p.speed_up, suffix='X')],
+      ['best gamma', p.best_gamma],
+      ['tokens/s, target alone', number(p.tokens_per_second_alone, 0)],
+      ['tokens/s, speculative', number(p.tokens_per_second, 0)],
+      ['speculation pays less from batch', p.pays_less_from_batch]])
+
+
+def _gb(size: float | None) -> str | None:
+  return None if size is None else f'{size / 1e9:.3f} GB'
 
 
 def beside_the_paper(chip: str = 'v4', topology: str = '1x1x1', **shape) -> list[dict]:
-  """Each row of Table 2: the planner's c and speed-up beside the paper's. Sizes alone are needed."""
+  """Each row of Table 2 that fits: the planner's c and speed-up beside the paper's. Sizes alone are needed."""
   rows = []
+  pairs = {draft: _deployment('t5_1_1_xxl', name, chip, topology, **shape) for draft, name in PAPER_DRAFTS.items()}
   for e in paper.TABLE_2:
-    at = _deployment('t5_1_1_xxl', PAPER_DRAFTS[e.draft], chip, topology, **shape)
-    p = predict(at, e.gamma, e.alpha)
-    rows.append({'task': e.task, 'draft': e.draft, 'temperature': e.temperature, 'gamma': e.gamma,
-                 'alpha': e.alpha, 'c': p.c, 'paper_c': paper.C[e.draft], 'speed_up': p.speed_up,
-                 'paper_predicted': e.predicted, 'paper_speed_up': e.speed_up, 'best_gamma': p.best_gamma})
+    at = pairs[e.draft]
+    if holds(at, e.gamma):
+      p = predict(at, e.gamma, e.alpha)
+      rows.append({'task': e.task, 'draft': e.draft, 'temperature': e.temperature, 'gamma': e.gamma,
+                   'alpha': e.alpha, 'c': p.c, 'paper_c': paper.C[e.draft], 'speed_up': p.speed_up,
+                   'paper_predicted': e.predicted, 'paper_speed_up': e.speed_up, 'best_gamma': p.best_gamma})
   return rows
 
 
+def papers_rows(plan: Plan) -> list[dict]:
+  """`beside_the_paper` for the devices and shapes of a plan whose target is the paper's; else empty."""
+  at = plan.deployment
+  dtype = at.target.config.dtype
+  if not plan.fits or at.target.config != shapes.abstract_model('t5_1_1_xxl', dtype).config:
+    return []
+  return beside_the_paper(at.chip.name, at.topology, batch=at.batch, input_length=at.input_length,
+                          max_decode_len=at.max_decode_len, dtype=dtype, assumptions=at.assumptions, data=at.data,
+                          split_draft=at.split_draft)
+
+
 def paper_markdown(rows: Iterable[dict]) -> str:
+  """What `beside_the_paper` found."""
   return table(
       ['task', 'draft', 'temp.', 'gamma', 'alpha', 'c', "paper's c", 'speed-up', "paper's thm 3.8",
        'paper, measured', 'best gamma'],
@@ -115,25 +139,33 @@ def paper_markdown(rows: Iterable[dict]) -> str:
 
 def grid(target, draft, alpha: float, gammas: Sequence[int], batches: Sequence[int],
          chips: Sequence[str], **shape) -> list[dict]:
-  """Predictions over gammas, batches and kinds of chip (one of each), from sizes alone."""
+  """Predictions over gammas, batches and kinds of chip, from sizes alone.
+
+  Each is for the smallest slice of the chip that holds the pair, the batch and the longest gamma; where none
+  does, topology and what would be predicted are None.
+  """
   rows = []
-  for chip, batch, gamma in itertools.product(chips, batches, gammas):
-    at = _deployment(target, draft, chip, get_chip(chip).slices[0], batch=batch, **shape)
-    p = predict(on_slice(at, at.topology), gamma, alpha)
-    rows.append({'chip': chip, 'batch': batch, 'gamma': gamma, 'c': p.c, 'verify_cost': p.verify_cost,
-                 'speed_up': p.speed_up, 'tokens_per_second': p.tokens_per_second,
-                 'tokens_per_second_alone': p.tokens_per_second_alone})
+  pair = _deployment(target, draft, chips[0], '1x1', **shape)
+  for chip, batch in itertools.product(chips, batches):
+    on = smallest_slice(dataclasses.replace(pair, chip=get_chip(chip), batch=batch), max(gammas))
+    for gamma in gammas:
+      p = on and predict(on, gamma, alpha)
+      rows.append({'chip': chip, 'topology': on and on.topology, 'batch': batch, 'gamma': gamma, **{
+          name: p and getattr(p, name)
+          for name in ('c', 'verify_cost', 'speed_up', 'tokens_per_second', 'tokens_per_second_alone')}})
   return rows
 
 
 def grid_markdown(rows: Sequence[dict]) -> str:
   """Speed-ups: a row a chip and batch, a column a gamma."""
   gammas = sorted({r['gamma'] for r in rows})
-  keys = list(dict.fromkeys((r['chip'], r['batch']) for r in rows))
-  cells = {(r['chip'], r['batch'], r['gamma']): r for r in rows}
-  return table(['chip', 'batch', 'tokens/s alone', *(f'gamma {g}' for g in gammas)],
-               [[c, b, number(cells[c, b, gammas[0]]['tokens_per_second_alone'], 0),
-                 *(number(cells[c, b, g]['speed_up'], 2, 'X') for g in gammas)] for c, b in keys])
+  cells = {}
+  for r in rows:
+    cells.setdefault((r['chip'], r['topology'], r['batch']), {})[r['gamma']] = r
+  return table(['chip', 'smallest slice', 'batch', 'tokens/s alone', *(f'gamma {g}' for g in gammas)],
+               [[*key, number(of_gamma[gammas[0]]['tokens_per_second_alone'], 0),
+                 *(number(of_gamma[g]['speed_up'], 2, 'X') for g in gammas)] for key, of_gamma in cells.items()],
+               'll' + 'r' * (2 + len(gammas)))
 
 
 def plot(rows: Sequence[dict], path: str) -> None:
@@ -143,8 +175,9 @@ def plot(rows: Sequence[dict], path: str) -> None:
   figure = Figure(figsize=(3 * len(chips) + 1, 3), layout='constrained')
   for axes, chip in zip(figure.subplots(1, len(chips), sharey=True, squeeze=False)[0], chips):
     for gamma in sorted({r['gamma'] for r in rows}):
-      points = [(r['batch'], r['speed_up']) for r in rows if (r['chip'], r['gamma']) == (chip, gamma)]
-      axes.plot(*zip(*points), marker='.', label=f'gamma {gamma}')
+      points = [(r['batch'], r['speed_up']) for r in rows
+                if (r['chip'], r['gamma']) == (chip, gamma) and r['speed_up'] is not None]
+      axes.plot([b for b, _ in points], [s for _, s in points], marker='.', label=f'gamma {gamma}')
     axes.axhline(1, color='grey', linewidth=0.8)
     axes.set(title=chip, xscale='log', xlabel='batch')
   figure.axes[0].set_ylabel('predicted speed-up')

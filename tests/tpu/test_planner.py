@@ -1,5 +1,6 @@
 """What the TPU compiler makes of the decode program; needs libtpu, no TPU."""
 
+import dataclasses
 import json
 import pathlib
 import re
@@ -17,7 +18,7 @@ from specdec_jax.parallel import partition
 from specdec_jax.runs import plan as run
 from specdec_jax.sampling import Sampling
 from specdec_jax.tpu import compile as compile_lib, shapes, tables, topology as topology_lib
-from specdec_jax.tpu.chips import get_chip
+from specdec_jax.tpu.chips import CHIPS, get_chip
 from specdec_jax.tpu.weight_use import audit
 
 pytestmark = pytest.mark.skipif(
@@ -110,7 +111,7 @@ def test_configurations_plan(paper_pair, file, monkeypatch, tmp_path):
   gin_config.parse([str(file)], [f'OUTPUT_DIR = {str(tmp_path)!r}', 'main.compilation_cache_dir = None',
                                    'plan.grid_batches = (1,)', "plan.grid_chips = ('v4',)"])
   gin.get_configurable('main')()
-  (target, draft, chip, topology, *_), kwargs = asked[0]
+  (target, draft, chip, topology, *_), _ = asked[0]
   assert f'{chip}' in file.stem and topology in get_chip(chip).slices
   assert json.loads((tmp_path / 'plan.json').read_text())['grid'][0]['speed_up'] > 1
   shapes.abstract_drafter(draft).check(shapes.abstract_model(target))
@@ -152,7 +153,28 @@ def test_what_does_not_fit_names_a_slice():
   found = tpu.plan(config(vocab_size=5_000_000, emb_dim=1024, heads=16), None, 'v5e', '1x1',
                    input_length=32, max_decode_len=32, passes=False)
   assert not found.fits and found.smallest_slice == '2x2' and found.program == ''
-  assert 'refuses the program' in found.warnings[0]
+  assert 'refuses the program' in found.warnings[0] and re.search(r'\d\.\d\d GB', found.warnings[0])
+  assert not re.search(r'\dG\b|GiB', found.warnings[0])  # 1e9 bytes, as everywhere
+
+
+def test_nothing_is_predicted_where_it_does_not_fit():
+  found = tpu.plan(config(vocab_size=5_000_000, emb_dim=1024, heads=16), config(vocab_size=5_000_000), 'v5e', '1x1',
+                   alpha=0.9, input_length=32, max_decode_len=32)
+  text = tables.markdown(found)
+  assert found.predicted is None and tables.to_json(found)['predicted'] is None and tables.papers_rows(found) == []
+  assert 'does not fit (smallest slice: 2x2)' in text and '1 GB is 1e9 bytes' in text
+  assert 'speed-up' not in text and 'tokens/s' not in text and ' ms ' not in text
+
+
+def test_kernels_are_taken_as_they_are_stored_on_tpu7x(monkeypatch):
+  """By its own choice that compiler copies each kernel of the decoder into other tiles before the loop."""
+  told = []
+  plan = lambda: tpu.plan(config(heads=16), None, 'tpu7x', input_length=32, max_decode_len=32, tell=told.append)
+  found = plan()
+  assert found.fits and found.warnings == () and found.iteration.rewritten == ()
+  assert told == ['compiling the decode program for tpu7x 1x1x1', 'compiling the target step alone']
+  monkeypatch.setitem(CHIPS, 'tpu7x', dataclasses.replace(CHIPS['tpu7x'], compiler_options=()))
+  assert len(plan().iteration.rewritten) > 5
 
 
 def test_decoder_only():
@@ -161,7 +183,7 @@ def test_decoder_only():
   reads = {path: times for path, times in found.iteration.reads.items() if path.startswith('target/decoder')}
   assert reads and set(reads.values()) == {1.0}  # so small that some stay on the chip
   assert found.memory.caches == 3 * 2 * 69 * 512 * 2  # layers, keys and values, places, columns, bytes
-  assert 'GPT-2 (2 layers of width 512) with GPT-2 (1 layers' in tables.markdown(found)
+  assert 'GPT-2 (2 layers of width 512, bfloat16) with GPT-2 (1 layers' in tables.markdown(found)
   with pytest.raises(ValueError, match='that is 65 positions, and the model has 64'):
     tpu.plan(gpt2(), None, input_length=32, max_decode_len=33)
 

@@ -6,7 +6,7 @@ import pytest
 
 from specdec_jax.tpu import tables
 from specdec_jax.tpu.chips import CHIPS, extent, get_chip, num_devices
-from specdec_jax.tpu.prediction import Deployment, on_slice, predict
+from specdec_jax.tpu.prediction import Deployment, holds, on_slice, predict, smallest_slice
 from specdec_jax.tpu.shapes import abstract_drafter, abstract_model, num_bytes
 from specdec_jax.tpu.traffic import Assumptions
 
@@ -59,6 +59,19 @@ def test_large_batches_pay_less():
   rows = tables.grid('t5_1_1_xxl', 't5_1_1_small', 0.75, (7,), (1, 16, 64, 256), ('v4',))
   speeds = [r['speed_up'] for r in rows]
   assert speeds == sorted(speeds, reverse=True) and speeds[-1] < 1.5 < speeds[0]
+
+
+def test_batches_that_do_not_fit_are_not_spoken_of():
+  """T5-XXL's caches: 0.107 GB a row; beside 22.4 GB of weights a v5e's 2x2 has room for a few hundred rows."""
+  at = smallest_slice(deployment(chip='v5e', topology='1x1'), 7)
+  assert at.topology == '2x2' and not holds(deployment(chip='v5e', topology='1x1'), 7)
+  assert holds(dataclasses.replace(at, batch=64), 7) and not holds(dataclasses.replace(at, batch=1024), 7)
+  assert smallest_slice(deployment(chip='v5e', topology='1x1', batch=100_000), 7) is None
+  rows = tables.grid('t5_1_1_xxl', 't5_1_1_small', 0.75, (3, 7), (1, 100_000), ('v5e',))
+  assert [r['topology'] for r in rows] == ['2x2', '2x2', None, None]
+  assert rows[0]['speed_up'] > 1 and rows[2]['speed_up'] is rows[3]['c'] is None
+  assert '| v5e  | 2x2            |      1 |' in tables.grid_markdown(rows)
+  assert tables.beside_the_paper('v5e', '1x1') == [] and len(tables.beside_the_paper('v5e', '2x2')) == 12
 
 
 def test_best_gamma_is_the_best():
