@@ -14,6 +14,7 @@ from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.errors import CheckpointError
 from specdec_jax.files.directories import new_directory
 from specdec_jax.files.locations import absolute
+from specdec_jax.files.replacing import only
 from specdec_jax.model import Model
 from specdec_jax.models.config import GPT2Config, T5Config
 from specdec_jax.models.parameters import check_parameters
@@ -66,9 +67,9 @@ def save_model(model: Model, path: str | os.PathLike, storage: str = 'float32',
     path: a local or gs:// directory that does not exist.
     storage: 'float32', 'bfloat16' or 'int8' (a scale per output channel), for
       kernels and the embedding; the rest is float32.
-    overwrite: replace an existing model directory.
+    overwrite: replace an existing model directory, one that holds nothing else.
   """
-  with new_directory(path, overwrite) as directory:
+  with new_directory(path, _not_of_a_model if overwrite else None) as directory:
     with storage_lib.Writer(directory / WEIGHTS, storage) as writer:
       for name, value in traverse_util.flatten_dict(model.params, sep='/').items():
         writer.add(name, value)
@@ -82,6 +83,19 @@ def write_description(directory, config: T5Config | GPT2Config, storage: str, vo
     (directory / _VOCABULARIES[architecture][0]).write_bytes(vocabulary.model_bytes)
   fields = {'architecture': architecture, 'storage': storage, **dataclasses.asdict(config)}
   (directory / CONFIG).write_text(json.dumps(fields, indent=1) + '\n')
+
+
+def _not_of_a_model(directory: epath.Path) -> str | None:
+  """See `replacing.Foreign`."""
+  own = {CONFIG, WEIGHTS}.union(*_VOCABULARIES.values())
+  reason = only(own)(directory) or storage_lib.foreign(directory / WEIGHTS)
+  if reason:
+    return reason
+  try:
+    read_config(directory)
+  except CheckpointError as e:
+    return f'is no model directory of this project ({e})'
+  return None
 
 
 def _architecture(config) -> str:

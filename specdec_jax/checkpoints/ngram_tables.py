@@ -12,6 +12,7 @@ from specdec_jax.drafters.ngram import NGramDrafter
 from specdec_jax.errors import CheckpointError, SettingError
 from specdec_jax.files.directories import new_directory
 from specdec_jax.files.locations import absolute
+from specdec_jax.files.replacing import only
 
 _DESCRIPTION, _COUNTS = 'ngram.json', 'counts.npz'
 _ARRAYS = ('unigram', 'contexts', 'successors', 'counts')
@@ -25,7 +26,7 @@ def save_ngram(table: NGramDrafter, path: str | os.PathLike, overwrite: bool = F
     path: a directory that does not exist.
     overwrite: replace an existing table.
   """
-  with new_directory(path, overwrite) as directory:
+  with new_directory(path, _not_of_a_table if overwrite else None) as directory:
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **{name: _small(getattr(table, name)) for name in _ARRAYS})
     (directory / _COUNTS).write_bytes(buffer.getvalue())
@@ -58,6 +59,12 @@ def load_ngram(path: str | os.PathLike, order: int | None = None) -> NGramDrafte
                        'gin/drafters/unigram.gin.')
   none = table.successors[:, :0]
   return table.replace(order=1, successors=none, counts=none)
+
+
+def _not_of_a_table(directory) -> str | None:
+  """See `replacing.Foreign`."""
+  return only({_DESCRIPTION, _COUNTS})(directory) or (
+      None if (directory / _DESCRIPTION).exists() else 'is no n-gram table')
 
 
 def _read(directory) -> NGramDrafter:

@@ -10,12 +10,14 @@ import contextlib
 import json
 import logging
 import math
+import re
 from collections.abc import Iterator
 
 import numpy as np
 from etils import epath
 
 from specdec_jax.errors import CheckpointError, SettingError
+from specdec_jax.files.replacing import only
 from specdec_jax.models.parameters import is_matrix
 
 STORAGES = ('float32', 'bfloat16', 'int8')
@@ -112,6 +114,13 @@ def _file_sizes(directory) -> dict[str, int]:
     else:
       sizes[str(path.relative_to(directory))] = path.stat().length
   return dict(sorted(sizes.items()))
+
+
+def foreign(directory: epath.Path) -> str | None:
+  """See `replacing.Foreign`, of a directory of weights."""
+  if not directory.is_dir():
+    return f"has no folder '{directory.name}'"
+  return only({_FILES, *(p.name for p in directory.iterdir() if re.fullmatch(r'part_\d{4,}', p.name))})(directory)
 
 
 def _check_files(directory) -> None:

@@ -61,25 +61,28 @@ class Lock:
 
 
 @contextlib.contextmanager
-def held(directory: str, lost: Callable[[str], None] = note) -> Iterator[Lock]:
+def held(directory: str, lost: Callable[[str], None] = note, subject: str | None = None) -> Iterator[Lock]:
   """Holds the lock of a directory, which exists.
 
   Args:
     directory: a local one.
     lost: called with the reason, in another thread, where the lock is lost.
+    subject: what messages call the directory; an output_dir by default.
 
   Raises:
     OutputError: another process holds it (who, and since when), or the directory cannot be written.
   """
-  lock = take(directory, lost)
+  lock = take(directory, lost, subject)
   try:
     yield lock
   finally:
     lock.release()
 
 
-def take(directory: str, lost: Callable[[str], None] = note) -> Lock:
+def take(directory: str, lost: Callable[[str], None] = note, subject: str | None = None) -> Lock:
   """As `held`, for as long as the process lives, or until `release`."""
+  another = 'name another one' + ('' if subject else ' with --output_dir=DIR')
+  subject = subject or f"output_dir '{directory}'"
   path = os.path.join(directory, NAME)
   mine = f'{path}.{os.getpid()}-{secrets.token_hex(4)}'
   with writing.named(path):
@@ -91,7 +94,7 @@ def take(directory: str, lost: Callable[[str], None] = note) -> Lock:
       for _ in range(5):
         if _appear(mine, path):
           return Lock(path, descriptor, owner, lost)
-        _remove_if_dead(path, directory)
+        _remove_if_dead(path, subject, another)
     except BaseException:
       os.close(descriptor)
       raise
@@ -99,8 +102,7 @@ def take(directory: str, lost: Callable[[str], None] = note) -> Lock:
       with contextlib.suppress(OSError):
         os.remove(mine)
   os.close(descriptor)
-  raise OutputError(f"output_dir '{directory}' is being taken by other jobs at this moment; try again, or name another "
-                    'one with --output_dir=DIR.')
+  raise OutputError(f'{subject} is being taken by other jobs at this moment; try again, or {another}.')
 
 
 def _appear(mine: str, path: str) -> bool:
@@ -118,7 +120,7 @@ def _appear(mine: str, path: str) -> bool:
   return True
 
 
-def _remove_if_dead(path: str, directory: str) -> None:
+def _remove_if_dead(path: str, subject: str, another: str) -> None:
   """Removes the lock of an owner that is no more; OutputError where the owner lives."""
   try:
     found, owner = _open(path), _owner(path)
@@ -138,15 +140,14 @@ def _remove_if_dead(path: str, directory: str) -> None:
     if alive:
       who = owner or 'a process that has not written its name into it'
       mend = '.' if owner and owner.visible() else f"; if that is no more, remove '{path}'."
-      raise OutputError(f"output_dir '{directory}' is in use by {who}. Wait for its end, or name another one with "
-                        f'--output_dir=DIR{mend}')
+      raise OutputError(f'{subject} is in use by {who}. Wait for its end, or {another}{mend}')
     aside = f'{path}.{secrets.token_hex(4)}'
     os.rename(path, aside)
     if _owner(aside) != owner:  # another process was faster, and this is its new lock
       with contextlib.suppress(FileExistsError):
         os.link(aside, path)
     else:
-      note(f"'{directory}' was in use by {owner or 'a process'}, which is no more; this job goes on in it.")
+      note(f"{subject} was in use by {owner or 'a process'}, which is no more; this job takes its place.")
     os.remove(aside)
   except FileNotFoundError:
     pass

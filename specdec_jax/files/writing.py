@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import IO
 
-from specdec_jax.errors import OutputError
+from specdec_jax.errors import OutputError, UserError
 
 PARTIAL = '.partial'  # what the name of a file ends in while it is written
 _MENDS = {errno.ENOSPC: 'make room there', errno.EDQUOT: 'make room there',
@@ -22,6 +22,8 @@ def named(path: str | os.PathLike) -> Iterator[None]:
   """OutputError that names the path and the mend, where the operating system refuses to write there."""
   try:
     yield
+  except UserError:  # of which some are OSErrors too
+    raise
   except OSError as e:
     mend = _MENDS.get(e.errno)
     reason = (e.strerror or str(e)) + (f'; {mend}' if mend else '')

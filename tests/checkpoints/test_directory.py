@@ -10,6 +10,7 @@ import pytest
 from flax import traverse_util
 
 from specdec_jax.checkpoints import directory as directory_lib, storage as storage_lib
+from specdec_jax.errors import OutputError
 from specdec_jax.model import Model
 from specdec_jax.models.config import T5Config
 from specdec_jax.models.parameters import CheckpointError, check_parameters, is_matrix, parameter_shapes
@@ -97,13 +98,31 @@ def test_dtype_override(tmp_path):
 def test_existing_output_is_kept_unless_asked(tmp_path):
   first, second = random_model(seed=0), random_model(seed=1)
   directory_lib.save_model(first, tmp_path / 'm')
-  with pytest.raises(CheckpointError, match='exists already'):
+  with pytest.raises(OutputError, match='exists already'):
     directory_lib.save_model(second, tmp_path / 'm')
   jax.tree.map(np.testing.assert_array_equal,
                directory_lib.load_model(tmp_path / 'm').params, first.params)
   directory_lib.save_model(second, tmp_path / 'm', overwrite=True)
   jax.tree.map(np.testing.assert_array_equal,
                directory_lib.load_model(tmp_path / 'm').params, second.params)
+
+
+@pytest.mark.parametrize('stranger', ['notes.txt', 'weights/notes.txt', 'weights/part_x', 'config.json', None])
+def test_overwriting_deletes_nothing_but_a_model(tmp_path, stranger):
+  """`stranger` holds what is not a model's; None: a directory of something else."""
+  model = tmp_path / 'm'
+  if stranger is None:
+    model.mkdir()
+    (model / 'thesis.tex').write_text('mine')
+  else:
+    directory_lib.save_model(random_model(), model)
+    (model / stranger).write_text('{"mine": 1}')
+  before = {p: p.read_bytes() for p in model.rglob('*') if p.is_file()}
+  with pytest.raises(OutputError, match="m' is not overwritten") as caught:
+    directory_lib.save_model(random_model(seed=1), model, overwrite=True)
+  assert '\n' not in str(caught.value)
+  assert {p: p.read_bytes() for p in model.rglob('*') if p.is_file()} == before
+  assert [p.name for p in tmp_path.iterdir()] == ['m']
 
 
 def test_a_failed_save_leaves_nothing(tmp_path):

@@ -38,6 +38,18 @@ def test_saved_and_loaded(vocabulary, tmp_path):
     save_ngram(table, tmp_path / 'table')
 
 
+def test_overwriting_deletes_nothing_but_a_table(bigram, tmp_path):
+  save_ngram(bigram, tmp_path / 'table')
+  save_ngram(bigram, tmp_path / 'table', overwrite=True)
+  (tmp_path / 'table' / 'notes.txt').write_text('mine')
+  (tmp_path / 'else').mkdir()
+  (tmp_path / 'else' / 'counts.npz').write_text('mine')
+  for name, words in (('table', "holds 'notes.txt'"), ('else', 'is no n-gram table')):
+    with pytest.raises(ValueError, match=f"{name}' is not overwritten: it {words}"):
+      save_ngram(bigram, tmp_path / name, overwrite=True)
+  assert (tmp_path / 'table' / 'notes.txt').exists() and (tmp_path / 'else' / 'counts.npz').exists()
+
+
 def test_files_that_are_not_there_or_torn(bigram, tmp_path):
   with pytest.raises(ValueError, match='No n-gram table at .*none'):
     load_ngram(tmp_path / 'none')
