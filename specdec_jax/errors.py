@@ -41,6 +41,10 @@ class DependencyError(UserError, ImportError):
   __str__ = UserError.__str__
 
 
+class OutOfMemory(UserError):
+  """The device cannot hold what was asked for: the message says which setting to lower."""
+
+
 class RunFailed(UserError):
   """A run that came to its end with something wrong; its results were written first."""
 

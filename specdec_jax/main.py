@@ -6,11 +6,11 @@
 
 import logging
 import sys
-import traceback
 from collections.abc import Sequence
 
 from absl import app, flags
 
+from specdec_jax.cli import ends
 from specdec_jax.errors import SettingError
 
 _GIN_FILE = flags.DEFINE_multi_string(
@@ -38,16 +38,7 @@ def rewrite_gin_flags(argv: Sequence[str]) -> list[str]:
 
 def main(argv: Sequence[str]) -> int:
   """Parses the configuration and runs it; returns the exit code."""
-  try:
-    _run(argv)
-  except Exception as e:
-    message = user_message(e)
-    if message is None or _TRACEBACK.value:
-      traceback.print_exc()
-    if message is not None:
-      print(f'specdec_jax: error: {message}', file=sys.stderr)
-    return 1
-  return 0
+  return ends.exit_code('specdec_jax', lambda: _run(argv), _TRACEBACK.value)
 
 
 def _run(argv):
@@ -55,7 +46,7 @@ def _run(argv):
     raise SettingError(f"unexpected argument '{argv[1]}'; gin files are given as --gin_file=FILE.")
   if not _GIN_FILE.value and not _GIN_BINDINGS.value:
     raise SettingError('no configuration; give --gin_file=FILE, such as '
-                     '--gin_file=configs/demo/quickstart.gin.')
+                       '--gin_file=configs/demo/quickstart.gin.')
   import gin
 
   import specdec_jax.cli.configurables  # noqa: F401 (registers what gin files name)
@@ -66,19 +57,6 @@ def _run(argv):
     bindings.append(f'OUTPUT_DIR = {_OUTPUT_DIR.value!r}')
   gin_config.parse(_GIN_FILE.value, bindings, _GIN_SEARCH_PATHS.value)
   gin.get_configurable('main')()
-
-
-def user_message(error: Exception) -> str | None:
-  """The one line for a mistake of the user's; None for a fault of the program."""
-  text = str(error).split('\n  In call to configurable')[0].strip()
-  line = ' '.join(text.split()) or type(error).__name__
-  if isinstance(error, (ValueError, OSError, ImportError, FloatingPointError)) or (
-      type(error).__name__ == 'RunFailed'):
-    return line
-  if isinstance(error, RuntimeError):
-    if 'RESOURCE_EXHAUSTED' in line:
-      return f'out of device memory: lower the batch size or max_decode_len ({line[:200]}).'
-  return None
 
 
 def _parse_flags(argv):

@@ -46,6 +46,16 @@ OUT = "OUTPUT_DIR = 'unused'"
     ([DECODE, 'gin/drafters/none.gin'], [OUT], r'not used by this run: .*ModelDrafter\.draft'),
     ([DECODE], [OUT, 'decode.seed = %SEED'], 'SEED is required'),
     ([], ["TARGET = 'x'"], 'main.run is required'),
+    ([DECODE], [OUT, 'nonsense'], '--gin_bindings=nonsense: not a binding; write'),
+    ([DECODE], [OUT, 'decode.gamma ='], '--gin_bindings=decode.gamma =: not a binding'),
+    ([DECODE], [OUT, 'decode.gamma = %A', 'A = %B', 'B = %A'], r'A needs itself \(A -> B -> A\)'),
+    ([DECODE], [OUT, 'Sampling.temperature = @Sampling()'], r'Sampling needs itself'),
+    ([DECODE], [OUT, "CHECKPOINT_PATH = 'x'"], "not used by this run: CHECKPOINT_PATH; .*T5X's CHECKPOINT_PATH is TARGET"),
+    (['gin/runs/decode.gin'], ["INFER_OUTPUT_DIR = 'x'"], "OUTPUT_DIR is required .*T5X's INFER_OUTPUT_DIR is OUTPUT_DIR"),
+    ([DECODE], [OUT, 'BATCH_SIZE = 8'], 'BATCH_SIZE is decode.batch_size'),
+    ([DECODE], [OUT, "TASK_FEATURE_LENGTHS = {'inputs': 8}"], 'is decode.max_input_len'),
+    (['t5x/configs/runs/infer.gin'], [], "T5X's own gin files are not read"),
+    ([DECODE], [OUT, 'import no.such.module'], r"--gin.import no.such.module=.*No module named"),
 ])
 def test_mistakes_are_one_line(files, bindings, words):
   with pytest.raises(ConfigError, match=words) as caught:
@@ -66,12 +76,6 @@ def test_every_configuration_parses():
       assert asked, e
       gin_config.parse([relative], [f"{name} = 'x'" for name in asked])
     assert f'--gin_file={relative}' in path.read_text()
-
-
-def test_faults_of_the_program_keep_their_traceback():
-  assert main_lib.user_message(TypeError('a bug')) is None
-  error = ValueError('gamma is 0.\n  In call to configurable x')
-  assert main_lib.user_message(error) == 'gamma is 0.'
 
 
 def run(*args, cwd):

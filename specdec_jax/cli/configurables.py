@@ -3,9 +3,8 @@
 A configuration can add its own with gin's `import my.module`.
 """
 
-import gin
-
 from specdec_jax import logits_processors
+from specdec_jax.cli import gin_config
 from specdec_jax.checkpoints.directory import load_model
 from specdec_jax.checkpoints.ngram_tables import load_ngram
 from specdec_jax.cli import launch
@@ -38,10 +37,11 @@ from specdec_jax.training import optimizer, pairs
 for _configurable in (
     launch.main, decode.decode, compare.compare, alphas.alphas, beam.beam, train.train, fit_ngram.fit_ngram,
     fit_vocabulary.fit_vocabulary, check.check, complete.complete, figures.figures, plan_run.plan,
-    precompile.precompile, load_model, examples.read_examples, tasks.task_examples, Mesh, Hosts,
+    load_model, examples.read_examples, tasks.task_examples, Mesh, Hosts,
     Sampling, ModelDrafter, load_ngram, LookupDrafter, RandomDrafter, T5Config, GPT2Config, Vocabulary,
     TokenizersVocabulary, pairs.read_pairs, pairs.text_pairs, pairs.read_predictions, pairs.task_pairs,
     optimizer.optimizer, optimizer.schedule, optimizer.adamw, optimizer.adafactor,
     logits_processors.RepetitionPenalty, logits_processors.MinimumLength,
     logits_processors.ForbiddenTokens):
-  gin.external_configurable(_configurable)
+  gin_config.register(_configurable)
+gin_config.register(precompile.precompile, needs=('decode',))

@@ -51,7 +51,6 @@ def precompile(output_dir: str) -> dict[str, int]:
   return found
 
 
-precompile.uses = ('decode',)
 precompile.several_hosts = True
 
 

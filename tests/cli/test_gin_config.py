@@ -1,3 +1,6 @@
+import pathlib
+import re
+
 import gin
 import pytest
 
@@ -18,13 +21,12 @@ def calls_inner():
   return gin.get_configurable('inner')()
 
 
-calls_inner.uses = ('inner',)
-
 
 @pytest.fixture(scope='module', autouse=True)
 def registered():
-  for function in (inner, outer, calls_inner):
-    gin.external_configurable(function, module='tests')
+  gin_config.register(inner)
+  gin_config.register(outer)
+  gin_config.register(calls_inner, needs=('inner',))
 
 
 RUN = ["main.output_dir = 'x'", 'main.run = @outer', 'outer.other = 1']
@@ -65,20 +67,28 @@ def test_scopes_pass_to_what_is_called_in_them():
   parse('outer.part = @s/outer', 's/outer.part = @inner()', 's/inner.size = 2')
 
 
+@pytest.mark.parametrize('bindings, words', [
+    (['outer.part = %A', 'A = %A'], r'A needs itself \(A -> A\); break the circle'),
+    (['outer.part = [{1: %A}]', 'A = (%B,)', 'B = @inner()', 'inner.size = %A'], r'A -> B -> B/inner -> A'),
+    (['outer.part = @s/inner()', 's/inner.size = @s/inner()'], r's/inner needs itself'),
+])
+def test_a_circle_is_named(bindings, words):
+  with pytest.raises(ConfigError, match=words):
+    parse(*bindings)
+
+
+def test_a_function_that_is_not_called_closes_no_circle():
+  parse('outer.part = @a/outer', 'a/outer.other = @a/outer')
+
+
+def test_only_public_names_of_gin_are_used():
+  package = pathlib.Path(gin_config.__file__).parents[1]
+  private = re.compile(r'\bgin\.(?:\w+\.)*_\w')
+  assert private.search('gin.config._CONFIG') and not private.search('gin.config_str')
+  assert [f.name for f in package.rglob('*.py') if private.search(f.read_text())] == []
+
+
 def test_what_a_run_calls_itself_is_used():
   parse('outer.part = @calls_inner', 'inner.size = 2')
 
 
-def test_files_are_found_by_search_path(tmp_path):
-  (tmp_path / 'sub').mkdir()
-  (tmp_path / 'sub' / 'part.gin').write_text('outer.part = @inner()\n')
-  gin_config.parse(['sub/part.gin'], RUN, [str(tmp_path)])
-  (tmp_path / 'bad.gin').write_text("include 'sub/part.gin'\nouter.prt = 3\n")
-  with pytest.raises(ConfigError, match=r"'prt' \(in .*bad\.gin, line 2\); it has part"):
-    gin_config.parse([str(tmp_path / 'bad.gin')], RUN)
-  (tmp_path / 'torn.gin').write_text('outer.part = (1,\n')
-  with pytest.raises(ConfigError, match='torn.gin'):
-    gin_config.parse([str(tmp_path / 'torn.gin')], RUN)
-  with pytest.raises(ConfigError, match=r'nothing\.gin.*line 1'):
-    (tmp_path / 'lost.gin').write_text("include 'sub/nothing.gin'\n")
-    gin_config.parse([str(tmp_path / 'lost.gin')], RUN)

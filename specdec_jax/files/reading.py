@@ -1,0 +1,37 @@
+"""Files that the user named, read whole: what keeps them from being read is one line with the path."""
+
+import os
+
+from specdec_jax.errors import InputError, MissingError
+from specdec_jax.files.locations import absolute
+
+
+def read_bytes(path: str | os.PathLike, what: str = 'file') -> bytes:
+  """The contents of a file, local ('~' expanded) or gs://.
+
+  Args:
+    path: where.
+    what: what the messages call it, such as 'SentencePiece file'.
+
+  Raises:
+    MissingError: nothing is there.
+    InputError: it is no file, may not be read, or its file system needs a package.
+  """
+  file = absolute(path)
+  try:
+    return file.read_bytes()
+  except FileNotFoundError:
+    raise MissingError(f"There is no {what} at '{path}'.") from None
+  except ImportError as e:
+    raise InputError(f"'{path}' needs a package for its file system: {e}") from None
+  except (OSError, ValueError) as e:  # ValueError: a NUL in the path
+    reason = getattr(e, 'strerror', None) or str(e)
+    raise InputError(f"The {what} '{path}' cannot be read: {reason}.") from None
+
+
+def read_text(path: str | os.PathLike, what: str = 'file') -> str:
+  """As `read_bytes`, decoded; InputError where it is not UTF-8."""
+  try:
+    return read_bytes(path, what).decode('utf-8-sig')
+  except UnicodeDecodeError as e:
+    raise InputError(f"The {what} '{path}' is not UTF-8 (byte {e.start + 1}).") from None
