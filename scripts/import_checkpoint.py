@@ -18,6 +18,7 @@ import tqdm
 from absl import app, flags
 
 from specdec_jax.checkpoints import formats, importer, storage
+from specdec_jax.cli import command
 
 _FORMAT = flags.DEFINE_enum('format', None, formats.FORMATS, 'What wrote the checkpoint.')
 _INPUT = flags.DEFINE_string('input', None, 'Directory of the checkpoint, local or gs://.')
@@ -34,27 +35,20 @@ _EXTRA_IDS = flags.DEFINE_integer(
     "mT5's 100 and UMT5's 300 for their own files, else 0.", lower_bound=0)
 
 
-def main(argv):
-  if argv[1:]:
-    raise app.UsageError(f"unexpected argument '{argv[1]}'.")
-  bar = tqdm.tqdm(total=0, unit='B', unit_scale=True, desc='import', disable=None)
+def run():
+  with tqdm.tqdm(total=0, unit='B', unit_scale=True, desc='import', disable=None) as bar:
+    def progress(done, total):
+      bar.total = total
+      bar.update(done - bar.n)
 
-  def progress(done, total):
-    bar.total = total
-    bar.update(done - bar.n)
-
-  try:
     config = importer.import_checkpoint(
         _INPUT.value, _OUTPUT.value, _FORMAT.value, vocabulary=_VOCABULARY.value,
         gin_file=_GIN_FILE.value, storage=_DTYPE.value, extra_ids=_EXTRA_IDS.value,
         progress=progress)
-  except (ValueError, OSError, ImportError) as e:
-    bar.close()
-    print(f'import_checkpoint: error: {e}', file=sys.stderr)
-    return 1
-  bar.close()
   print(f'{_OUTPUT.value}: {config}')
-  return 0
+
+
+main = command.main('import_checkpoint', run)
 
 
 if __name__ == '__main__':

@@ -8,6 +8,7 @@ import sys
 
 from absl import flags
 
+from specdec_jax.errors import OutputError
 from specdec_jax.reports import paper
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -36,13 +37,13 @@ def run(config: str, directory: pathlib.Path, settings=(), name: str = 'report.j
     The report; None where the run failed, which it has said on stderr.
 
   Raises:
-    ValueError: the directory was begun with other settings.
+    OutputError: the directory was begun with other settings, or cannot be written.
   """
   flags_file, given = directory.with_name(directory.name + '.flags'), '\n'.join(settings)
-  directory.parent.mkdir(parents=True, exist_ok=True)
+  make(directory.parent)
   if flags_file.exists() and flags_file.read_text(encoding='utf-8') != given:
-    raise ValueError(f"{directory} was begun with other settings (see {flags_file}); name another "
-                     '--output.')
+    raise OutputError(f"{directory} was begun with other settings (see {flags_file}); name another "
+                      '--output.')
   flags_file.write_text(given, encoding='utf-8')
   report = finished(directory, name)
   if report is not None:
@@ -52,6 +53,14 @@ def run(config: str, directory: pathlib.Path, settings=(), name: str = 'report.j
   subprocess.run([sys.executable, '-m', 'specdec_jax.main', f'--gin_file={ROOT / config}',
                   f'--output_dir={directory}', *settings], check=False, stdout=sys.stderr)
   return finished(directory, name)
+
+
+def make(directory: pathlib.Path) -> None:
+  """Makes a directory of results; OutputError where that cannot be."""
+  try:
+    directory.mkdir(parents=True, exist_ok=True)
+  except OSError as e:
+    raise OutputError(f"--output: '{directory}' cannot be made ({e.strerror}); name another one.") from None
 
 
 def compared(measured) -> list[paper.Experiment]:

@@ -11,11 +11,13 @@ another --output to measure afresh. Further --gin.NAME=VALUE flags go to every r
 import pathlib
 import re
 import shutil
-import sys
 
 import paper_runs
 from absl import app, flags
 
+from specdec_jax.cli import ends
+from specdec_jax.errors import RunFailed, SettingError
+from specdec_jax.files.reading import read_text
 from specdec_jax.reports import figures, paper_tables, tables
 from specdec_jax.reports.measured import Measured
 
@@ -25,7 +27,7 @@ _PAGE = flags.DEFINE_string('page', str(paper_runs.ROOT / 'docs' / 'results.md')
 
 
 def measured_tables(directory: pathlib.Path, settings) -> dict[str, str]:
-  """Name of a marker -> markdown; ValueError where a run failed."""
+  """Name of a marker -> markdown; RunFailed where a run failed."""
   runs = {}
   for name, report in (('table2', 'report.json'), ('table3', 'alphas.json'),
                        ('table5', 'alphas.json'), ('table5_speed', 'report.json')):
@@ -33,7 +35,7 @@ def measured_tables(directory: pathlib.Path, settings) -> dict[str, str]:
     runs[name] = paper_runs.run(f'configs/demo/{name}.gin', directory / name, [*settings, *more],
                                 report)
     if runs[name] is None:
-      raise ValueError(f'configs/demo/{name}.gin failed; the same command tries it again.')
+      raise RunFailed(f'configs/demo/{name}.gin failed; the same command tries it again.')
   measured = [Measured.of(e, 'draft', 'embedded EnDe') for e in runs['table2']['experiments']]
   figures.save(figures.speed_up_over_gamma(measured, paper_runs.compared(measured)),
                str(directory / 'table2.png'))
@@ -49,29 +51,28 @@ def measured_tables(directory: pathlib.Path, settings) -> dict[str, str]:
 
 
 def replace(page: str, parts: dict[str, str]) -> str:
-  """The page with each part between <!-- NAME --> and <!-- end of NAME -->; ValueError for no place."""
+  """The page with each part between <!-- NAME --> and <!-- end of NAME -->; SettingError for no place."""
   for name, part in parts.items():
     pattern = re.compile(f'(<!-- {name} -->\n).*?(<!-- end of {name} -->)', re.DOTALL)
     if not pattern.search(page):
-      raise ValueError(f'the page has no <!-- {name} --> and <!-- end of {name} -->.')
+      raise SettingError(f'the page has no <!-- {name} --> and <!-- end of {name} -->.')
     page = pattern.sub(lambda m, part=part: m[1] + part + m[2], page)
   return page
 
 
-def main(argv) -> int:
-  try:
-    page = pathlib.Path(_PAGE.value)
-    old = page.read_text(encoding='utf-8')
-    directory = pathlib.Path(_OUTPUT.value).expanduser()
-    page.write_text(replace(old, measured_tables(directory, argv[1:])), encoding='utf-8')
-    picture = page.parent / 'images' / 'table2.png'
-    picture.parent.mkdir(exist_ok=True)
-    shutil.copyfile(directory / 'table2.png', picture)
-  except (ValueError, OSError) as e:
-    print(f'reproduce_demo: error: {e}', file=sys.stderr)
-    return 1
+def run(settings):
+  page = pathlib.Path(_PAGE.value)
+  old = read_text(page, 'page')
+  directory = pathlib.Path(_OUTPUT.value).expanduser()
+  page.write_text(replace(old, measured_tables(directory, settings)), encoding='utf-8')
+  picture = page.parent / 'images' / 'table2.png'
+  picture.parent.mkdir(exist_ok=True)
+  shutil.copyfile(directory / 'table2.png', picture)
   print(f'Tables written into {page}, the plot into {picture}.')
-  return 0
+
+
+def main(argv) -> int:
+  return ends.exit_code('reproduce_demo', lambda: run(argv[1:]))
 
 
 if __name__ == '__main__':

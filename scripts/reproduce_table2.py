@@ -11,11 +11,12 @@ Further --gin.NAME=VALUE flags go to every run. Written: table2.md, table2.csv, 
 
 import csv
 import pathlib
-import sys
 
 import paper_runs
 from absl import app, flags
 
+from specdec_jax.cli import ends
+from specdec_jax.errors import RunFailed, SettingError
 from specdec_jax.reports import figures, paper, paper_tables, tables
 from specdec_jax.reports.measured import Measured
 
@@ -32,11 +33,11 @@ _OUTPUT = flags.DEFINE_string('output', None, 'Directory of the results.', requi
 
 
 def chosen() -> list[tuple[str, paper.Experiment]]:
-  """(task, row) of the experiments asked for, in the paper's order; ValueError for others."""
+  """(task, row) of the experiments asked for, in the paper's order; SettingError for others."""
   for flag, known in ((_TASKS, TASKS), (_DRAFTERS, SIZES), (_TEMPERATURES, ('0', '1'))):
     unknown = [value for value in flag.value if value not in known]
     if unknown:
-      raise ValueError(f"--{flag.name} has {', '.join(unknown)}; choose of {', '.join(known)}.")
+      raise SettingError(f"--{flag.name} has {', '.join(unknown)}; choose of {', '.join(known)}.")
   keys = {words: key for key, words in TASKS.items()}
   return [(keys[row.task], row) for row in paper.TABLE_2
           if keys[row.task] in _TASKS.value and size_of(row) in _DRAFTERS.value
@@ -56,8 +57,8 @@ def measure(directory: pathlib.Path, settings) -> tuple[list[Measured], list[str
       return [], ['demo']
     return [Measured.of(e, 'draft', 'embedded EnDe') for e in report['experiments']], []
   if not _CHECKPOINTS.value:
-    raise ValueError("no --checkpoints, such as --checkpoints='models/{task}_{size}'; --demo runs "
-                     'the embedded pair.')
+    raise SettingError("no --checkpoints, such as --checkpoints='models/{task}_{size}'; --demo runs "
+                       'the embedded pair.')
   place = lambda task, size: _CHECKPOINTS.value.format(task=task, size=size)
   measured, failed = [], []
   for task, row in chosen():
@@ -88,20 +89,19 @@ def write(directory: pathlib.Path, measured) -> str:
   return text
 
 
+def run(settings):
+  directory = pathlib.Path(_OUTPUT.value).expanduser()
+  paper_runs.make(directory)
+  measured, failed = measure(directory, settings)
+  if measured:
+    print(write(directory, measured))
+  if failed:
+    raise RunFailed(f"failed: {', '.join(failed)}; the same command runs them again, the others "
+                    f'are kept in {directory}.')
+
+
 def main(argv) -> int:
-  try:
-    directory = pathlib.Path(_OUTPUT.value).expanduser()
-    directory.mkdir(parents=True, exist_ok=True)
-    measured, failed = measure(directory, argv[1:])
-    if measured:
-      print(write(directory, measured))
-    if failed:
-      raise ValueError(f"failed: {', '.join(failed)}; the same command runs them again, the others "
-                       f'are kept in {directory}.')
-  except (ValueError, OSError, ImportError) as e:
-    print(f'reproduce_table2: error: {e}', file=sys.stderr)
-    return 1
-  return 0
+  return ends.exit_code('reproduce_table2', lambda: run(argv[1:]))
 
 
 if __name__ == '__main__':

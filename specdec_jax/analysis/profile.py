@@ -14,6 +14,7 @@ import numpy as np
 
 from specdec_jax.analysis.cost import Cost
 from specdec_jax.decoding import Settings, decode_loop
+from specdec_jax.errors import MissingError
 from specdec_jax.sampling import Sampling
 
 _CRASHES = jax.__version_info__ < (0, 12)  # 0.10.2 does where libtpu is loaded, 0.12.0.1 does not
@@ -80,7 +81,7 @@ def scope_seconds(directory: str, program_text: str) -> dict[str, float]:
   """
   files = sorted(pathlib.Path(directory).rglob('*.xplane.pb'), key=lambda f: f.stat().st_mtime)
   if not files:
-    raise FileNotFoundError(f"'{directory}' holds no profile (.xplane.pb) of jax.profiler.trace.")
+    raise MissingError(f"'{directory}' holds no profile (.xplane.pb) of jax.profiler.trace.")
   scope_of = operation_scopes(program_text)
   intervals = {}
   for operation, start, end in _events(jax.profiler.ProfileData.from_file(str(files[-1]))):

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from specdec_jax.errors import SettingError
+from specdec_jax.errors import DependencyError, SettingError
 from specdec_jax.results import Result, Stats, Status
 from specdec_jax.sampling import Sampling
 
@@ -44,7 +44,7 @@ class T5XMethod:
       from t5x import decoding, models
       from t5x.examples.t5 import network
     except ImportError as e:
-      raise ImportError(
+      raise DependencyError(
           f"T5X can't be imported ({e}); install it from github.com/google-research/t5x: "
           "pip install -e '.[t5x]'") from e
     vocabulary = seqio.PassThroughVocabulary(size=target.config.vocab_size, eos_id=target.eos_id)

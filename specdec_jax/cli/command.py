@@ -1,21 +1,17 @@
-"""What the scripts share: bad input is one line on stderr and exit code 1."""
+"""What the scripts share: a mistake of the user's is one line on stderr and exit code 1."""
 
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from absl import app
 
+from specdec_jax.cli import ends
 
-def main(name: str, run: Callable[[], None]) -> Callable[[list[str]], int]:
-  """For `app.run`: a main that takes no arguments but flags and says what went wrong in a line."""
-  def main_of_script(argv) -> int:
+
+def main(name: str, run: Callable[[], object]) -> Callable[[Sequence[str]], int]:
+  """For `app.run`: a main that takes no arguments but flags; it ends as `ends.exit_code` says."""
+  def main_of_script(argv: Sequence[str]) -> int:
     if argv[1:]:
       raise app.UsageError(f"unexpected argument '{argv[1]}'.")
-    try:
-      run()
-    except (ValueError, OSError, ImportError) as e:
-      print(f'{name}: error: {e}', file=sys.stderr)
-      return 1
-    return 0
+    return ends.exit_code(name, run)
 
   return main_of_script

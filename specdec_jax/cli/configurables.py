@@ -4,10 +4,9 @@ A configuration can add its own with gin's `import my.module`.
 """
 
 from specdec_jax import logits_processors
-from specdec_jax.cli import gin_config
 from specdec_jax.checkpoints.directory import load_model
 from specdec_jax.checkpoints.ngram_tables import load_ngram
-from specdec_jax.cli import launch
+from specdec_jax.cli import gin_config, launch
 from specdec_jax.data import examples, tasks
 from specdec_jax.data.tokenizers_vocabulary import TokenizersVocabulary
 from specdec_jax.data.vocabulary import Vocabulary

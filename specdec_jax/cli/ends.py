@@ -1,12 +1,12 @@
 """How a command ends: 0, or one line on stderr and 1, 130 (Ctrl-C) or 143 (SIGTERM); a fault keeps its traceback."""
 
-from collections.abc import Callable, Iterator
 import contextlib
 import os
 import signal
 import sys
 import threading
 import traceback
+from collections.abc import Callable, Iterator
 
 from specdec_jax.errors import UserError
 

@@ -5,17 +5,15 @@ uses is followed from `main.run` through the references, before anything is load
 Only public names of gin are used.
 """
 
-from collections.abc import Callable, Iterable, Sequence
 import difflib
 import inspect
 import re
 import tokenize
+from collections.abc import Callable, Iterable, Sequence
 
 import gin
-from etils import epath
 
-from specdec_jax.cli import gin_files as files_lib
-from specdec_jax.cli import t5x_names
+from specdec_jax.cli import gin_files as files_lib, t5x_names
 from specdec_jax.errors import ConfigError
 
 _MACRO, _CONSTANT = 'gin.macro', 'gin.constant'

@@ -4,12 +4,12 @@ gin reads files by itself, too, but its own reader takes every folder for a Pyth
 on those that are none), knows no encoding, and reports an error in an included file without its line.
 """
 
-from collections.abc import Iterator, Sequence
 import dataclasses
 import io
 import os
 import re
 import tokenize
+from collections.abc import Iterator, Sequence
 
 from etils import epath
 

@@ -7,10 +7,9 @@ import os
 import zlib
 from collections.abc import Iterable, Iterator
 
-from etils import epath
-
 from specdec_jax import paths
 from specdec_jax.errors import InputError
+from specdec_jax.files.reading import read_bytes
 
 Field = int | str
 
@@ -116,7 +115,7 @@ def _at(path, number):
 
 def _lines(path: str) -> Iterator[tuple[int, str]]:
   """(number from 0, line) of those that are not blank; numbers count all."""
-  data = epath.Path(path).read_bytes()
+  data = read_bytes(path, 'input file')
   if path.endswith('.gz'):
     try:
       data = gzip.decompress(data)

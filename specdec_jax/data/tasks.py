@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from specdec_jax import paths
 from specdec_jax.data.examples import Example, read_records
-from specdec_jax.errors import InputError
+from specdec_jax.errors import DependencyError, InputError
 
 
 def task_examples(name: str, split: str = 'test', module: str | None = None,
@@ -37,8 +37,8 @@ def task_examples(name: str, split: str = 'test', module: str | None = None,
     Examples; ids are the task's `id` where it has one, else places in the task from 0.
 
   Raises:
-    ImportError: seqio or the module cannot be imported.
-    ValueError: no such task or split, or no inputs in it.
+    DependencyError: seqio or the module cannot be imported.
+    InputError: no such task or split, or no inputs in it.
   """
   return list(iterate_task(name, split, module, limit, vocabulary, files, data_dir))
 
@@ -51,7 +51,7 @@ def iterate_task(name, split='test', module=None, limit=None, vocabulary=None, f
     try:
       importlib.import_module(module)
     except ImportError as e:
-      raise ImportError(f"Module '{module}', to register the seqio task '{name}', "
+      raise DependencyError(f"Module '{module}', to register the seqio task '{name}', "
                         f'cannot be imported: {e}.') from e
   if name not in {*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()}:
     raise InputError(f"No seqio task or mixture '{name}' is registered; name the module that "
@@ -108,7 +108,7 @@ def _import_seqio():
     import seqio
     import tensorflow as tf
   except ImportError as e:
-    raise ImportError(f'seqio tasks need seqio and TensorFlow: pip install seqio ({e}).') from e
+    raise DependencyError(f'seqio tasks need seqio and TensorFlow: pip install seqio ({e}).') from e
   tf.config.set_visible_devices([], 'GPU')  # its memory is for JAX
   return seqio
 

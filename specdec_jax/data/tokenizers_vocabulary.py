@@ -9,6 +9,8 @@ from etils import epath
 from specdec_jax import paths
 from specdec_jax.data.vocabulary import pad_rows
 from specdec_jax.errors import InputError
+from specdec_jax.files.locations import absolute
+from specdec_jax.files.reading import read_text
 
 _EOS = ('<|endoftext|>', '</s>', '[SEP]', '<eos>')  # in this order, where the model names none
 
@@ -23,10 +25,7 @@ class TokenizersVocabulary:
 
   def __init__(self, path: str | os.PathLike, eos_id: int | None = None):
     self.path = str(path)
-    file = epath.Path(paths.resolve(path))
-    if not file.exists():
-      raise FileNotFoundError(f"No tokenizer file at '{path}'.")
-    self._tokenizer = _read(file)
+    self._tokenizer = _read(absolute(paths.resolve(path)))
     self.model_bytes = self._tokenizer.to_str().encode()
     self.digest = hashlib.sha256(self.model_bytes).hexdigest()
     known = [self._tokenizer.token_to_id(t) for t in _EOS]
@@ -87,15 +86,11 @@ def _start(tokenizer) -> tuple[int, ...]:
 
 def _read(file: epath.Path):
   import tokenizers
+  text = read_text(file, 'tokenizer file')
+  if file.name == 'vocab.json':
+    merges = read_text(file.parent / 'merges.txt', 'merges.txt (which vocab.json needs beside it)')
   try:
-    if file.name == 'vocab.json':
-      merges = file.parent / 'merges.txt'
-      if not merges.exists():
-        raise FileNotFoundError(f"'{merges}' is missing; vocab.json needs it beside it.")
-      return _byte_level_bpe(file.read_text(), merges.read_text())
-    return tokenizers.Tokenizer.from_str(file.read_text())
-  except OSError:
-    raise
+    return _byte_level_bpe(text, merges) if file.name == 'vocab.json' else tokenizers.Tokenizer.from_str(text)
   except Exception as e:  # the library raises bare Exception
     raise InputError(f"'{file}' is not a file of the tokenizers library ({e}).") from e
 

@@ -5,10 +5,10 @@ import os
 
 import numpy as np
 import sentencepiece
-from etils import epath
 
 from specdec_jax import paths
 from specdec_jax.errors import InputError
+from specdec_jax.files.reading import read_bytes
 
 
 class Vocabulary:
@@ -20,10 +20,7 @@ class Vocabulary:
 
   def __init__(self, path: str | os.PathLike):
     self.path = str(path)
-    file = epath.Path(paths.resolve(path))
-    if not file.exists():
-      raise FileNotFoundError(f"No SentencePiece file at '{path}'.")
-    self.model_bytes = file.read_bytes()
+    self.model_bytes = read_bytes(paths.resolve(path), 'SentencePiece file')
     self.digest = hashlib.sha256(self.model_bytes).hexdigest()
     try:
       self._processor = sentencepiece.SentencePieceProcessor(model_proto=self.model_bytes)

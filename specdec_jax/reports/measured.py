@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 
 from specdec_jax.analysis import theory
-from specdec_jax.errors import SettingError
-from specdec_jax.paths import resolve
+from specdec_jax.errors import InputError, MissingError, SettingError
+from specdec_jax.files.reading import read_text
 from specdec_jax.reports import paper
 
 
@@ -80,7 +80,7 @@ def read(paths: Sequence[str | os.PathLike]) -> list[Measured]:
   Raises:
     FileNotFoundError, ValueError: a line that names the file.
   """
-  return [m for path in paths for m in _read(resolve(path))]
+  return [m for path in paths for m in _read(path)]
 
 
 def acceptance_rates(accepted: Sequence[int], drafted: Sequence[int]) -> tuple[float, ...]:
@@ -90,11 +90,11 @@ def acceptance_rates(accepted: Sequence[int], drafted: Sequence[int]) -> tuple[f
 
 def _read(path: str):
   try:
-    with open(path, encoding='utf-8') as f:
-      report = json.load(f)
+    report = json.loads(read_text(path, 'report'))
     yield from (Measured.of(e, report['drafter']) for e in report['experiments'])
-  except FileNotFoundError:
-    raise FileNotFoundError(f"There is no report at '{path}'; a compare run writes one: "
-                            '--gin_file=configs/demo/compare.gin.') from None
+  except MissingError as e:
+    raise MissingError(f'{e} A compare run writes one: --gin_file=configs/demo/compare.gin.') from None
+  except InputError:
+    raise
   except (ValueError, KeyError, TypeError) as e:
     raise SettingError(f"'{path}' is not the report.json of a compare run ({e!r}).") from None

@@ -10,6 +10,7 @@ from specdec_jax.checkpoints.directory import save_model
 from specdec_jax.checks import whole
 from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.errors import SettingError
+from specdec_jax.jobs import output
 from specdec_jax.model import Model
 from specdec_jax.models.config import GPT2Config, T5Config
 from specdec_jax.parallel.mesh import Mesh
@@ -88,8 +89,7 @@ def train(output_dir: str, config: T5Config | GPT2Config = gin.REQUIRED,
   save_model(as_model(params), os.path.join(output_dir, 'model'), storage=storage, overwrite=True)
   report = {'steps': steps, 'epochs': steps / batches.per_epoch, 'left_out': batches.left_out,
             'validation_loss': evaluate(config, params, validation)}
-  with open(os.path.join(output_dir, 'report.json'), 'w', encoding='utf-8') as f:
-    json.dump(report, f, indent=1)
+  output.write_json(output_dir, 'report.json', report)
   print(json.dumps(report))
   return report
 

@@ -6,6 +6,7 @@ import os
 import jax
 import numpy as np
 
+from specdec_jax.errors import DependencyError, SettingError
 from specdec_jax.tpu.chips import Chip, extent
 
 # Without these libtpu asks a metadata server what machine it is on, and a second process that
@@ -23,17 +24,17 @@ def describe(chip: Chip, topology: str) -> np.ndarray:
   """The jax devices of `topology` (such as '1x1x1' or '2x2x2'), to compile for, not to run on.
 
   Raises:
-    ImportError: libtpu is not installed.
-    ValueError: the chip has no such slice.
+    DependencyError: libtpu is not installed.
+    SettingError: the chip has no such slice.
   """
   if not has_compiler():
-    raise ImportError("The TPU compiler is in the package libtpu (Linux on x86-64): pip install "
+    raise DependencyError("The TPU compiler is in the package libtpu (Linux on x86-64): pip install "
                       'libtpu==0.0.52')
   for name, value in _ENVIRONMENT.items():
     os.environ.setdefault(name, value)
   from jax.experimental import topologies
   size = extent(topology)
-  unknown = ValueError(f"{chip.name} has no slice '{topology}'; it has {', '.join(chip.slices)} and larger "
+  unknown = SettingError(f"{chip.name} has no slice '{topology}'; it has {', '.join(chip.slices)} and larger "
                        'ones.')
   if size[2] > 1 and len(chip.slices[0].split('x')) == 2:
     raise unknown

@@ -9,6 +9,7 @@ from specdec_jax.data.examples import Field, read_examples, texts_of
 from specdec_jax.data.tasks import iterate_task
 from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.errors import SettingError
+from specdec_jax.files.reading import read_text
 
 Pair = tuple[list[int], list[int]]
 
@@ -67,13 +68,11 @@ def read_predictions(path: str, vocabulary: Vocabulary) -> list[Pair]:
   Rows that did not end in EOS are left out, so that no cut-off text is learnt.
   """
   pairs = []
-  with open(path, encoding='utf-8') as f:
-    lines = f.readlines()
-  for number, line in enumerate(lines, 1):
+  for number, line in enumerate(read_text(path, 'predictions').rstrip('\n').split('\n'), 1):
     try:
       record = json.loads(line)
       source, tokens, status = record['input'], record['tokens'], record['status']
-    except (ValueError, KeyError) as e:
+    except (ValueError, KeyError, TypeError) as e:
       raise SettingError(f'{path}, line {number}: not a prediction of a decode run ({e}).') from None
     if status == 'EOS':
       pairs.append((vocabulary.encode(source) + [vocabulary.eos_id], tokens))

@@ -15,6 +15,7 @@ import orbax.checkpoint as ocp
 from absl import logging
 from flax import struct
 
+from specdec_jax.errors import RunFailed
 from specdec_jax.models.network import network
 from specdec_jax.parallel import partition
 from specdec_jax.parallel.mesh import Mesh, place_rows, state_shardings
@@ -189,7 +190,7 @@ def train(config, train_batches, validation_batches, directory: str, *, steps: i
       if step % log_every == 0 or step == steps:
         losses, counts = np.array(jax.device_get(pending)).T
         if not np.all(np.isfinite(losses)):
-          raise FloatingPointError(
+          raise RunFailed(
               f'The training loss is not finite near step {step}; lower schedule.peak. '
               f'The last good checkpoint in {directory} is kept.')
         tokens += counts.sum()

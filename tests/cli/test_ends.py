@@ -76,7 +76,7 @@ def test_a_signal_stops_the_command_and_its_handlers_come_back(number, code, wor
 @pytest.mark.parametrize('number, code', [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_call_that_takes_no_signal_does_not_hold_up_the_end(number, code):
   """Such as a compilation; here a hash of hundreds of millions of rounds."""
-  program = f'''if True:
+  program = '''if True:
     import hashlib, sys
     from specdec_jax.cli import ends
     ends.GRACE = 0.2

@@ -2,8 +2,7 @@
 
 import pytest
 
-from specdec_jax.cli import gin_config
-from specdec_jax.cli import gin_files
+from specdec_jax.cli import gin_config, gin_files
 from specdec_jax.errors import ConfigError
 
 
@@ -20,7 +19,7 @@ RUN = ["main.output_dir = 'x'", 'main.run = @outer_of_files']
 
 @pytest.fixture(scope='module', autouse=True)
 def registered():
-  from specdec_jax.cli import configurables  # pylint: disable=unused-import
+  import specdec_jax.cli.configurables  # noqa: F401 (registers what gin files name)
   gin_config.register(inner_of_files)
   gin_config.register(outer_of_files)
 

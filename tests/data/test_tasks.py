@@ -128,15 +128,15 @@ def test_token_ids_are_decoded_where_the_text_is_gone(answers):
 
 
 def test_faults_are_one_line(answers):
-  assert answers[0].startswith("ImportError: Module 'no_such_module', to register the seqio task")
+  assert answers[0].startswith("DependencyError: Module 'no_such_module', to register the seqio task")
   assert answers[3] == "InputError: seqio task 'tiny' has no split 'validation'; it has test."
-  assert answers[4].startswith("ValueError: No seqio task or mixture 'other' is registered")
+  assert answers[4].startswith("InputError: No seqio task or mixture 'other' is registered")
 
 
 def test_the_papers_tasks_have_t5s_prefixes(answers):
   assert answers[5] == [[0, 'translate English to German: Open the file.', 'Datei öffnen.']]
   assert answers[6] == [[0, 'summarize: Rain fell.', 'It rains .\nIt pours .']]
-  assert answers[7].startswith("ValueError: seqio task 'specdec_cnn_dm' needs a field 'article'")
+  assert answers[7].startswith("InputError: seqio task 'specdec_cnn_dm' needs a field 'article'")
 
 
 def test_the_papers_tasks_read_tfds(answers):

@@ -9,6 +9,7 @@ import numpy as np
 import optax
 import pytest
 
+from specdec_jax.errors import RunFailed
 from specdec_jax.model import Model
 from specdec_jax.models.config import GPT2Config, T5Config
 from specdec_jax.models.t5 import T5
@@ -59,7 +60,7 @@ def test_starts_from_given_weights(tmp_path):
 
 def test_a_loss_that_is_not_finite_stops_the_run(tmp_path):
   bad = optax.chain(optax.adam(1e-3), optax.scale(float('inf')))
-  with pytest.raises(FloatingPointError, match='lower schedule.peak'):
+  with pytest.raises(RunFailed, match='lower schedule.peak'):
     train(tmp_path, 4, optimizer=bad)
 
 

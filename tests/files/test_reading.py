@@ -1,0 +1,50 @@
+"""Files that a user names: what keeps them from being read is one line with the path."""
+
+import os
+
+import pytest
+
+from specdec_jax.errors import InputError, MissingError
+from specdec_jax.files import reading
+
+
+def test_contents_come_back_as_they_are(tmp_path, monkeypatch):
+  (tmp_path / 'a b').write_bytes(b'\xef\xbb\xbfgr\xc3\xbcn\r\n')
+  monkeypatch.setenv('HOME', str(tmp_path))
+  assert reading.read_bytes('~/a b') == b'\xef\xbb\xbfgr\xc3\xbcn\r\n'
+  assert reading.read_text(tmp_path / 'a b') == 'grün\r\n'
+
+
+def test_a_missing_file_is_named(tmp_path):
+  with pytest.raises(MissingError, match=r"^There is no table at '.*nothing'\.$"):
+    reading.read_bytes(tmp_path / 'nothing', 'table')
+  with pytest.raises(FileNotFoundError):
+    reading.read_text('nothing')
+
+
+@pytest.mark.parametrize('name, words', [('', 'Is a directory'), ('file/below', 'Not a directory'),
+                                         ('a\0b', 'null'), ('x' * 300, 'File name too long')])
+def test_what_is_no_file_is_named(tmp_path, name, words):
+  (tmp_path / 'file').write_text('x')
+  with pytest.raises(InputError, match=words) as caught:
+    reading.read_bytes(f'{tmp_path}/{name}', 'table')
+  assert '\n' not in str(caught.value) and f'table \'{tmp_path}/{name}' in str(caught.value)
+
+
+def test_a_file_that_may_not_be_read_is_named(tmp_path, monkeypatch):
+  (tmp_path / 'file').write_text('x')
+  if os.geteuid():
+    (tmp_path / 'file').chmod(0)
+  else:  # root may read all
+    from etils import epath
+    def refuse(self):
+      raise PermissionError(13, 'Permission denied')
+    monkeypatch.setattr(type(epath.Path('x')), 'read_bytes', refuse)
+  with pytest.raises(InputError, match="'.*file' cannot be read: Permission denied"):
+    reading.read_bytes(tmp_path / 'file')
+
+
+def test_text_that_is_not_utf8_is_named(tmp_path):
+  (tmp_path / 'file').write_bytes(b'ab\xe4')
+  with pytest.raises(InputError, match=r"The page '.*file' is not UTF-8 \(byte 3\)"):
+    reading.read_text(tmp_path / 'file', 'page')
