@@ -24,9 +24,8 @@ def read_bytes(path: str | os.PathLike, what: str = 'file') -> bytes:
     raise MissingError(f"There is no {what} at '{path}'.") from None
   except ImportError as e:
     raise InputError(f"'{path}' needs a package for its file system: {e}") from None
-  except (OSError, ValueError) as e:  # ValueError: a NUL in the path
-    reason = getattr(e, 'strerror', None) or str(e)
-    raise InputError(f"The {what} '{path}' cannot be read: {reason}.") from None
+  except OSError as e:
+    raise InputError(f"The {what} '{path}' cannot be read: {e.strerror or e}.") from None
 
 
 def read_text(path: str | os.PathLike, what: str = 'file') -> str:
