@@ -1,13 +1,12 @@
 """docs/check_yourself.ipynb: names and arguments exist, outputs are whole, the example by hand holds."""
 
-import ast
-import inspect
 import json
 import pathlib
 
 import pytest
+from cells import imports, unknown
 
-NOTEBOOK = pathlib.Path(__file__).resolve().parents[1] / 'docs' / 'check_yourself.ipynb'
+NOTEBOOK = pathlib.Path(__file__).resolve().parents[2] / 'docs' / 'check_yourself.ipynb'
 
 
 def code_cells():
@@ -17,39 +16,6 @@ def code_cells():
 
 def sources():
   return [''.join(cell['source']) for cell in code_cells()]
-
-
-def imports(source):
-  """The names that a cell's imports of this project bind, and jax's and numpy's."""
-  lines = [node for node in ast.parse(source).body if isinstance(node, (ast.Import, ast.ImportFrom))]
-  namespace = {}
-  for node in lines:
-    if 'IPython' not in ast.unparse(node):
-      exec(ast.unparse(node), namespace)
-  return namespace
-
-
-def unknown(source, namespace):
-  """What a cell uses and the imported modules and functions do not have."""
-  found = []
-  for node in ast.walk(ast.parse(source)):
-    if isinstance(node, ast.Attribute | ast.Name):
-      try:
-        value = eval(ast.unparse(node), dict(namespace))
-      except AttributeError:
-        found.append(ast.unparse(node))
-      except NameError:
-        pass  # a cell's own variable
-    if isinstance(node, ast.Call) and ast.unparse(node.func).startswith(('sd.', *namespace)):
-      try:
-        value = eval(ast.unparse(node.func), dict(namespace))
-        parameters = inspect.signature(value).parameters
-      except (AttributeError, NameError, TypeError, ValueError):
-        continue
-      if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        found += [f'{ast.unparse(node.func)}({k.arg}=)' for k in node.keywords
-                  if k.arg and k.arg not in parameters]
-  return found
 
 
 def test_what_the_cells_name_exists():
