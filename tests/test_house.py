@@ -1,5 +1,6 @@
 """The project as a whole: what importing costs, what a wheel carries, what no file may hold."""
 
+import ast
 import json
 import pathlib
 import re
@@ -104,3 +105,36 @@ def test_wheel_works_outside_the_repository(wheel, tmp_path):
     assert paths.embedded_dir('ende/spiece.model').is_file()
     assert not gin.__file__.startswith({str(tmp_path)!r})'''
   assert 'gin' in modules_after(program, cwd=tmp_path)
+
+
+def plan():
+  """The rooms of docs/development.md's table, from top to bottom."""
+  table = (ROOT / 'docs' / 'development.md').read_text(encoding='utf-8').split('## The plan')[1].split('\n## ')[0]
+  return re.findall(r'^\| `(\w+)` \|', table, re.MULTILINE)
+
+
+def imports_of(path):
+  """Names of this project that a file imports, wherever in it."""
+  for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
+    if isinstance(node, ast.Import):
+      names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+      names = [f'{node.module}.{alias.name}' for alias in node.names]
+    else:
+      continue
+    yield from (name.split('.') for name in names if name.startswith('specdec_jax.'))
+
+
+def test_imports_go_one_way():
+  """A room imports from rooms above it in the plan, so no two import each other."""
+  rooms = plan()
+  package = ROOT / 'specdec_jax'
+  there = {p.stem for p in package.glob('*.py')} | {p.parent.name for p in package.glob('*/__init__.py')}
+  assert set(rooms) == there - {'__init__'} and len(rooms) == len(set(rooms))
+  wrong = []
+  for path in package.rglob('*.py'):
+    of = path.relative_to(package).with_suffix('').parts[0]
+    if of != '__init__':
+      wrong += [f'{path.relative_to(package)} imports {".".join(name)}' for name in imports_of(path)
+                if name[1] != '__version__' and rooms.index(name[1]) > rooms.index(of)]
+  assert not wrong
