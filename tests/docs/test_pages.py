@@ -1,6 +1,5 @@
 """The pages: links lead somewhere, what they name exists, their Python runs."""
 
-import importlib
 import re
 
 import cells
@@ -8,6 +7,7 @@ import documented
 import gin
 import jax
 import jax.numpy as jnp
+import names
 import numpy as np
 import pytest
 import tiny_lm
@@ -18,9 +18,6 @@ import specdec_jax.cli.configurables
 ROOT = documented.ROOT
 FILES = ('cpp', 'csv', 'gin', 'gz', 'h', 'html', 'ipynb', 'json', 'jsonl', 'md', 'model', 'npz', 'png', 'py',
          'safetensors', 'sh', 'svg', 'toml', 'tsv', 'txt', 'bin', 'yml')
-RESULT = 'specdec_jax.results.Result'
-STANDS_FOR = {'r': RESULT, 'result': RESULT, 'Result': RESULT,
-              'lax': 'jax.lax', 'jnp': 'jax.numpy', 'sd': 'specdec_jax', 'Layout': 'jax.experimental.layout.Layout'}
 OF_T5X = {'EncoderDecoderModel.predict_batch'}
 
 
@@ -68,12 +65,8 @@ def test_paths_exist(page):
 
 def exists(name):
   """Whether a dotted name is a setting of gin, or something in this project or in a library."""
-  first, _, rest = name.partition('.')
-  if name in OF_T5X:
+  if name in OF_T5X or names.resolve(name):
     return True
-  for start in (f'specdec_jax.{first}', STANDS_FOR.get(first, first)):
-    if resolves(f'{start}.{rest}'):
-      return True
   try:
     gin.parse_config(f'{name} = None')
     return True
@@ -81,26 +74,10 @@ def exists(name):
     return False
 
 
-def resolves(name):
-  parts = name.split('.')
-  for count in range(len(parts), 0, -1):
-    try:
-      value = importlib.import_module('.'.join(parts[:count]))
-    except (ImportError, ValueError):
-      continue
-    for part in parts[count:]:
-      fields = getattr(value, '__dataclass_fields__', {})
-      if not hasattr(value, part) and part not in fields and part not in getattr(value, '__annotations__', {}):
-        return False
-      value = getattr(value, part, None)
-    return True
-  return False
-
-
 @pytest.mark.parametrize('page', documented.PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_names_exist(page):
-  names = {m[1] for span in spans(page) if (m := re.match(r'([A-Za-z_]\w*(?:\.\w+)+)(?:\(.*\)| = .*)?$', span))}
-  assert not [n for n in names if n.rpartition('.')[2] not in FILES and not exists(n)]
+  dotted = {m[1] for span in spans(page) if (m := re.match(r'([A-Za-z_]\w*(?:\.\w+)+)(?:\(.*\)| = .*)?$', span))}
+  assert not [n for n in dotted if n.rpartition('.')[2] not in FILES and not exists(n)]
 
 
 def test_names_that_do_not_exist_are_found():
