@@ -6,6 +6,7 @@ They differ in what the paper's tables print, which specdec_jax/reports/paper.py
 here, and write them again. A test compares the files with what this would write.
 """
 
+import argparse
 import pathlib
 import sys
 
@@ -102,6 +103,7 @@ def table_5() -> dict[str, str]:
 
 
 def main():
+  argparse.ArgumentParser(description=__doc__.split('\n')[0]).parse_args()  # no arguments but --help
   for path, content in {**table_2(), **t5_small(), **table_5()}.items():
     (ROOT / path).write_text(content, encoding='utf-8')
 
