@@ -2,6 +2,7 @@
 
 import math
 import numbers
+import types
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
@@ -23,8 +24,7 @@ def whole(name: str, value: Any, least: int, most: int | None = None, hint: str 
     SettingError: another type, not a whole number, or out of range.
   """
   bounds = f'of at least {least}' if most is None else f'from {least} to {most}'
-  if not _is_number(value) or not math.isfinite(value) or value != int(value) or (
-      value < least or (most is not None and value > most)):
+  if not _is_number(value) or not _is_whole(value) or value < least or (most is not None and value > most):
     raise SettingError(f'{name} is {shown(value)}; it must be a whole number {bounds}{hint}.')
   return int(value)
 
@@ -38,9 +38,10 @@ def real(name: str, value: Any, allowed: Callable[[float], bool], must: str) -> 
     allowed: whether a number is in range.
     must: what the message says of the range, such as 'in [0, 1]'.
   """
-  if not _is_number(value) or math.isnan(value) or not allowed(float(value)):
+  number = _as_float(value) if _is_number(value) else math.nan
+  if math.isnan(number) or not allowed(number):
     raise SettingError(f'{name} is {shown(value)}; it must be a number {must}.')
-  return float(value)
+  return number
 
 
 def flag(name: str, value: Any) -> bool:
@@ -110,7 +111,12 @@ def shown(value: Any) -> str:
   if isinstance(value, type):
     return f'the class {value.__name__}'
   if isinstance(value, (str, numbers.Number, bool, type(None), list, tuple, dict, set)):
-    seen = ' '.join(repr(value).split())
+    try:
+      seen = ' '.join(repr(value).split())
+    except ValueError:  # Python writes out no number of more than 4,300 digits
+      seen = 'a number of thousands of digits'
+  elif isinstance(value, types.FunctionType):
+    seen = f'the function {value.__name__}'
   else:
     seen = f'a {type(value).__name__}'
   return seen if len(seen) <= 80 else seen[:77] + '...'
@@ -120,6 +126,17 @@ def one_of(choices: Iterable[str]) -> str:
   """'a', 'b' or 'c'."""
   *most, last = [repr(c) for c in choices]
   return f"{', '.join(most)} or {last}" if most else last
+
+
+def _is_whole(value) -> bool:
+  return isinstance(value, numbers.Integral) or (math.isfinite(value) and value == int(value))
+
+
+def _as_float(value) -> float:
+  try:
+    return float(value)
+  except OverflowError:  # an int beyond the largest float
+    return math.inf if value > 0 else -math.inf
 
 
 def _is_number(value: Any) -> bool:

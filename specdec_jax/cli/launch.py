@@ -7,12 +7,17 @@ import gin
 import jax
 from absl import logging
 
+from specdec_jax import arguments
 from specdec_jax.cli import gin_config
 from specdec_jax.errors import SettingError
 from specdec_jax.jobs import output, sharing
 from specdec_jax.parallel import hosts as hosts_lib
+from specdec_jax.runs import registry
 
 
+@arguments.checked(
+    run=arguments.function, output_dir=arguments.path, compilation_cache_dir=arguments.optional(arguments.path),
+    hosts=arguments.optional(arguments.instance(hosts_lib.Hosts, '@Hosts(), or None')))
 def main(run: Callable = gin.REQUIRED, output_dir: str = gin.REQUIRED,
          compilation_cache_dir: str | None = '~/.cache/specdec_jax/compilation',
          hosts: hosts_lib.Hosts | None = None):
@@ -28,7 +33,7 @@ def main(run: Callable = gin.REQUIRED, output_dir: str = gin.REQUIRED,
   """
   keep_compilations(compilation_cache_dir)
   with hosts_lib.joined(hosts):
-    if hosts_lib.count() > 1 and not getattr(run, 'several_hosts', False):
+    if hosts_lib.count() > 1 and not registry.several_hosts(run):
       raise SettingError(f'{run.__name__} runs in one process, and this is one of {hosts_lib.count()}; '
                        'decode runs in several.')
     output_dir = sharing.claim(output_dir, gin_config.flat())

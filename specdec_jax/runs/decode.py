@@ -79,9 +79,6 @@ def decode(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = g
   return summary
 
 
-decode.several_hosts = True
-
-
 def _decode_all(target, method, inputs, predictions, batches) -> dict:
   """Decodes the batches; tokens/s leaves out the first call of each shape, which compiles."""
   seen, failures = set(), 0

@@ -51,9 +51,6 @@ def precompile(output_dir: str) -> dict[str, int]:
   return found
 
 
-precompile.several_hosts = True
-
-
 def _any_batch(target, batch_size: int, length: int) -> batching.Batch:
   """A batch with the shapes and types of a job's."""
   lengths = np.full(batch_size, length, np.int32) if target.config.decoder_only else None

@@ -5,7 +5,7 @@ import gin
 import pytest
 
 import specdec_jax.cli.configurables  # noqa: F401 (registers what gin files name)
-from specdec_jax.cli import gin_config
+from specdec_jax.cli import bindings, gin_config
 from specdec_jax.errors import ConfigError
 
 
@@ -24,9 +24,9 @@ def calls_inner():
 
 @pytest.fixture(scope='module', autouse=True)
 def registered():
-  gin_config.register(inner)
-  gin_config.register(outer)
-  gin_config.register(calls_inner, needs=('inner',))
+  bindings.register(inner)
+  bindings.register(outer)
+  bindings.register(calls_inner, needs=('inner',))
 
 
 RUN = ["main.output_dir = 'x'", 'main.run = @outer', 'outer.other = 1']

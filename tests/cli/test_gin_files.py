@@ -2,7 +2,7 @@
 
 import pytest
 
-from specdec_jax.cli import gin_config, gin_files
+from specdec_jax.cli import bindings, gin_config, gin_files
 from specdec_jax.errors import ConfigError
 
 
@@ -20,8 +20,8 @@ RUN = ["main.output_dir = 'x'", 'main.run = @outer_of_files']
 @pytest.fixture(scope='module', autouse=True)
 def registered():
   import specdec_jax.cli.configurables  # noqa: F401 (registers what gin files name)
-  gin_config.register(inner_of_files)
-  gin_config.register(outer_of_files)
+  bindings.register(inner_of_files)
+  bindings.register(outer_of_files)
 
 
 @pytest.fixture
