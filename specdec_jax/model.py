@@ -93,7 +93,7 @@ class Model(struct.PyTreeNode):
     """Copies cache slots [B, N] to the N slots from `to` [B] on."""
     return t5_tree.copy(cache, sources, to)
 
-  def given(self, tokens, lengths=None):
+  def decoder_prefix(self, tokens, lengths=None):
     """The decoder's tokens before the first generated one, and how many each row has.
 
     That is the start token, or a decoder-only model's prompts.

@@ -112,6 +112,21 @@ class Tree:
     return tuple(_fixed(np.flatnonzero(self.depths == d).astype(np.int32)) for d in range(1, self.depth + 1))
 
   @functools.cached_property
+  def expanded(self) -> tuple[Int32[np.ndarray, ' _'], ...]:
+    """What has children, by level: the root (-1), then the nodes of depth 1 that have any, and so on."""
+    found = [np.flatnonzero(self.children[1:, 0] >= 0)]
+    by_level = [np.array([ROOT])] + [nodes[np.isin(nodes, found)] for nodes in self.levels[:-1]]
+    return tuple(_fixed(nodes.astype(np.int32)) for nodes in by_level)
+
+  @functools.cached_property
+  def expanded_index(self) -> Int32[np.ndarray, 'N+1']:
+    """Place in the concatenation of `expanded`, -1 where there are no children: entry 0 the root's."""
+    index = np.full(self.num_nodes + 1, -1, np.int32)
+    order = np.concatenate(self.expanded)
+    index[order + 1] = np.arange(len(order))
+    return _fixed(index)
+
+  @functools.cached_property
   def ancestors(self) -> Bool[np.ndarray, 'N N']:
     """[i, j]: whether node j lies on the path from the root to node i, i itself included."""
     ancestors = np.eye(self.num_nodes, dtype=bool)

@@ -45,12 +45,12 @@ def test_equals_plain_python_for_the_same_uniforms(p, q, seed, data, lenience):
   draft = [data.draw(st.sampled_from(np.flatnonzero(row).tolist())) for row in q]
   key = jax.random.key(seed)
   u_key, next_key = jax.random.split(key)
-  n, standardizer = reference.verify(p, q, draft, np.asarray(jax.random.uniform(u_key, (GAMMA,))), lenience)
+  n, distribution = reference.verify(p, q, draft, np.asarray(jax.random.uniform(u_key, (GAMMA,))), lenience)
   got_n, got_next = _jitted(p, q, np.array(draft), key, lenience)
   assert got_n == n
-  assert standardizer[got_next] > 0
+  assert distribution[got_next] > 0
   # categorical on logits that differ in the last bit only picks the same token.
-  assert got_next == sampling_lib.draw(jnp.asarray(standardizer, jnp.float32), next_key)
+  assert got_next == sampling_lib.draw(jnp.asarray(distribution, jnp.float32), next_key)
 
 
 _jitted = jax.jit(verify)
@@ -98,8 +98,8 @@ def test_block_follows_p_and_num_accepted_its_distribution(kind):
   draft, n, next_token = many(p, q)
   assert chisquare.counts(tokens_distribution(p, draft, n, next_token), product(p)) > chisquare.ACCEPT
   b = np.append(beta(p, q), 0.0)
-  standardizer = np.append(1, np.cumprod(b))[:GAMMA + 1] * (1 - b)
-  assert chisquare.counts(np.bincount(n, minlength=GAMMA + 1), standardizer.clip(0)) > chisquare.ACCEPT
+  distribution = np.append(1, np.cumprod(b))[:GAMMA + 1] * (1 - b)
+  assert chisquare.counts(np.bincount(n, minlength=GAMMA + 1), distribution.clip(0)) > chisquare.ACCEPT
 
 
 @pytest.mark.parametrize('kind', ['equal', 'both one-hot, then apart', 'disjoint'])
@@ -114,8 +114,8 @@ def test_lenience_accepts_more_and_is_bounded(lenience):
   draft, n, next_token = many(p, q, lenience=lenience)
   assert chisquare.counts(tokens_distribution(p, draft, n, next_token), product(p)) < chisquare.REJECT
   b = np.append(beta(p, q, lenience), 0.0)
-  standardizer = np.append(1, np.cumprod(b))[:GAMMA + 1] * (1 - b)
-  assert chisquare.counts(np.bincount(n, minlength=GAMMA + 1), standardizer.clip(0)) > chisquare.ACCEPT
+  distribution = np.append(1, np.cumprod(b))[:GAMMA + 1] * (1 - b)
+  assert chisquare.counts(np.bincount(n, minlength=GAMMA + 1), distribution.clip(0)) > chisquare.ACCEPT
   first = np.bincount(np.where(n > 0, draft[:, 0], next_token), minlength=V) / KEYS
   assert (first <= p[0] / max(lenience, 1e-9) + 0.01).all()
 

@@ -33,49 +33,49 @@ def test_equals_the_plain_distribution(sampling):
   assert compared > 150
 
 
-def standardizer(logits, **settings):
+def distribution(logits, **settings):
   return np.asarray(Sampling(**settings).probabilities(np.array(logits, np.float32)))
 
 
 def test_greedy_is_the_first_maximum():
-  np.testing.assert_array_equal(standardizer([1, 3, 3, 0], temperature=0), [0, 1, 0, 0])
+  np.testing.assert_array_equal(distribution([1, 3, 3, 0], temperature=0), [0, 1, 0, 0])
 
 
 def test_top_k_keeps_ties_with_the_kth():
-  np.testing.assert_allclose(standardizer([2, 1, 1, 1, 0], top_k=2)[[0, 4]], [np.e / (np.e + 3), 0], rtol=1e-6)
-  assert (standardizer([2, 1, 1, 1, 0], top_k=2) > 0).sum() == 4
+  np.testing.assert_allclose(distribution([2, 1, 1, 1, 0], top_k=2)[[0, 4]], [np.e / (np.e + 3), 0], rtol=1e-6)
+  assert (distribution([2, 1, 1, 1, 0], top_k=2) > 0).sum() == 4
 
 
 def test_top_p_keeps_the_token_that_crosses():
   halves = np.log([0.5, 0.25, 0.125, 0.125])
-  np.testing.assert_allclose(standardizer(halves, top_p=0.5), [1, 0, 0, 0], atol=1e-6)
-  np.testing.assert_allclose(standardizer(halves, top_p=0.6), [2 / 3, 1 / 3, 0, 0], atol=1e-6)
-  np.testing.assert_array_equal(standardizer(halves, top_p=1e-9), [1, 0, 0, 0])
+  np.testing.assert_allclose(distribution(halves, top_p=0.5), [1, 0, 0, 0], atol=1e-6)
+  np.testing.assert_allclose(distribution(halves, top_p=0.6), [2 / 3, 1 / 3, 0, 0], atol=1e-6)
+  np.testing.assert_array_equal(distribution(halves, top_p=1e-9), [1, 0, 0, 0])
 
 
 def test_top_p_ties_keep_the_lower_ids():
-  np.testing.assert_array_equal(standardizer([0, 0, 0, 0], top_p=0.5), [0.5, 0.5, 0, 0])
+  np.testing.assert_array_equal(distribution([0, 0, 0, 0], top_p=0.5), [0.5, 0.5, 0, 0])
 
 
 def test_top_k_comes_before_top_p():
   # Of 0.4, 0.3, 0.2, 0.1: top-2 makes 0.571 and 0.429, so that top_p = 0.5 keeps one.
-  np.testing.assert_array_equal(standardizer(np.log([0.4, 0.3, 0.2, 0.1]), top_k=2, top_p=0.5), [1, 0, 0, 0])
+  np.testing.assert_array_equal(distribution(np.log([0.4, 0.3, 0.2, 0.1]), top_k=2, top_p=0.5), [1, 0, 0, 0])
 
 
 def test_masked_tokens_get_nothing():
   for settings in ({}, {'top_k': 2}, {'top_p': 0.9}, {'temperature': 0}):
-    probs = standardizer([-np.inf, 0, 1, -np.inf], **settings)
+    probs = distribution([-np.inf, 0, 1, -np.inf], **settings)
     assert probs[0] == probs[3] == 0 and abs(probs.sum() - 1) < 1e-6
 
 
 def test_tiny_temperature_is_nearly_greedy():
-  np.testing.assert_array_equal(standardizer([30, -2, 30, 29], temperature=1e-29), [0.5, 0, 0.5, 0])
+  np.testing.assert_array_equal(distribution([30, -2, 30, 29], temperature=1e-29), [0.5, 0, 0.5, 0])
 
 
 @pytest.mark.parametrize('settings', [{}, {'temperature': 0}, {'top_k': 2, 'top_p': 0.5}])
 @pytest.mark.parametrize('row', [[-np.inf] * 3, [0, np.nan, 1], [0, np.inf, 1]])
 def test_a_distribution_that_is_none_is_nan(row, settings):
-  assert np.isnan(standardizer(row, **settings)).all()
+  assert np.isnan(distribution(row, **settings)).all()
 
 
 def test_bfloat16_logits_are_standardised_in_float32():
@@ -135,4 +135,4 @@ def test_bad_settings_are_named(settings, message):
 
 
 def test_whole_top_k_may_be_a_float():
-  np.testing.assert_array_equal(standardizer([2, 1, 0], top_k=2.0), standardizer([2, 1, 0], top_k=2))
+  np.testing.assert_array_equal(distribution([2, 1, 0], top_k=2.0), distribution([2, 1, 0], top_k=2))

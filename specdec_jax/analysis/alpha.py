@@ -1,7 +1,6 @@
 """Alpha by corollary 3.6: target and drafter teacher-forced over text that the target generated."""
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -10,12 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from specdec_jax.decoding import autoregressive_decode
+from specdec_jax import checks, rule
+from specdec_jax.decoding import autoregressive_decode, inputs
 from specdec_jax.drafters.model import ModelDrafter
-from specdec_jax.drafters.sampling_steps import distributions_along
+from specdec_jax.drafters.chain import distributions_along
+from specdec_jax.drafters.interface import Request
 from specdec_jax.errors import SettingError
 from specdec_jax.model import Model
-from specdec_jax.rule import check_lenience
 from specdec_jax.sampling import Sampling
 from specdec_jax.standardizer import Standardizer
 
@@ -72,11 +72,12 @@ def alpha(target, draft, tokens, num_tokens: int = 10_000, sampling: Sampling = 
     logits_processors: as in `speculative_decode`.
     by_position: whether to report the means by place in the text too.
   """
-  if num_tokens < 1:
-    raise SettingError(f'num_tokens is {num_tokens}; it must be at least 1.')
-  check_lenience(lenience)
-  drafter = as_drafter(draft)
-  drafter.check(target)
+  num_tokens = checks.whole('num_tokens', num_tokens, 1)
+  batch_size = checks.whole('batch_size', batch_size, 1)
+  sampling = inputs.checked_sampling(sampling)
+  rule.check(lenience, 'token')
+  target = inputs.checked_target(target)
+  drafter = inputs.checked_drafter(draft, target)
   tokens = target.check_tokens(tokens)
   lengths = target.check_lengths(tokens, lengths, max_decode_len)
   of_rows = lambda members: None if lengths is None else lengths[members]
@@ -132,8 +133,7 @@ def token_betas(target, draft, tokens, text, lengths, sampling: Sampling,
   Returns:
     float64 [B, L], 0 behind each text's end; [K, B, L] of K leniences.
   """
-  standardizer = Standardizer(sampling=sampling, num_rows=target.config.vocab_size, num_tokens=target.num_tokens,
-            processors=tuple(logits_processors))
+  standardizer = Standardizer.of_target(target, sampling, tuple(logits_processors))
   drafter, lengths = as_drafter(draft), np.asarray(lengths)
   longest = int(np.max(lengths))
   length = min(text.shape[1], max(32, 1 << (longest - 1).bit_length()))  # few shapes compile
@@ -143,8 +143,9 @@ def token_betas(target, draft, tokens, text, lengths, sampling: Sampling,
   for start in range(0, len(text), batch_size):
     members = np.minimum(np.arange(start, start + min(batch_size, len(text))), len(text) - 1)
     of_prompts = None if prompt_lengths is None else np.asarray(prompt_lengths)[members]
+    request = inputs.unplaced_request(target, tokens[members], of_prompts)
     found[:, members, :length] = _betas(
-        target, drafter, tokens[members], text[members, :length], of_prompts, leniences, standardizer=standardizer)
+        target, drafter, request, text[members, :length], leniences, standardizer)
   found = np.where(np.arange(text.shape[1]) < lengths[:, None], found, 0.0)
   return found if np.ndim(lenience) else found[0]
 
@@ -154,48 +155,55 @@ def as_drafter(draft):
   return ModelDrafter(draft) if isinstance(draft, Model) else draft
 
 
-@jax.jit
-def teacher_forced(model, tokens, text, lengths=None):
+def teacher_forced(model: Model, tokens, text, lengths=None) -> jax.Array:
   """Raw logits that a model gives for each token of a text: int32 [B, S], [B, T] -> [B, T, V].
 
   Args:
+    model: of which text stands after the decoder's start token or the prompts.
     tokens, lengths: as in `decoding.speculative_decode`.
-    text: int32 [B, T], what stands behind what was given.
+    text: int32 [B, T].
   """
-  history, first = _history(model, tokens, text, lengths)
-  return _behind(first, ModelDrafter(model).logits(tokens, history), text.shape[1])
+  return _teacher_forced(model, inputs.unplaced_request(model, tokens, lengths), text)
 
 
-@functools.partial(jax.jit, static_argnames='standardizer')
-def _betas(target, drafter, tokens, text, lengths, leniences, standardizer):
+@jax.jit
+def _teacher_forced(model, request: Request, text):
+  history, prefix_end = _history(model, request, text)
+  return _after(prefix_end, ModelDrafter(model).logits(request.tokens, history), text.shape[1])
+
+
+@jax.jit
+def _betas(target, drafter, request: Request, text, leniences, standardizer: Standardizer):
   """float32 [K, B, T] for leniences [K]: one run of both models."""
-  history, first = _history(target, tokens, text, lengths)
-  logits = ModelDrafter(target).logits(tokens, history)
-  p, q = distributions_along(standardizer, logits, history, first), drafter.distributions(tokens, history, first, standardizer)
-  if standardizer.sampling.greedy:
-    soft = distributions_along(dataclasses.replace(standardizer, sampling=Sampling()), logits, history, first)
+  history, prefix_end = _history(target, request, text)
+  logits = ModelDrafter(target).logits(request.tokens, history)
+  p = distributions_along(standardizer, logits, history, prefix_end)
+  q = drafter.distributions(request, history, prefix_end, standardizer)
+  if standardizer.greedy:
+    whole = standardizer.replace(greedy=False, temperature=jnp.float32(1), top_k=0, top_p=False)
+    soft = distributions_along(whole, logits, history, prefix_end)
     near = lambda l: (soft >= l * soft.max(-1, keepdims=True)) & (soft > 0)
     beta = lambda l: jnp.where(jnp.where(l == 1, p > 0, near(l)), q, 0.0).sum(-1)
   else:
     least = np.finfo(np.float32).tiny  # lenience 0 keeps whatever has p > 0
     beta = lambda l: jnp.minimum(p / jnp.maximum(l, least), q).sum(-1)
-  return jax.vmap(_behind, (None, 0, None))(first, lax.map(beta, leniences), text.shape[1])
+  return jax.vmap(_after, (None, 0, None))(prefix_end, lax.map(beta, leniences), text.shape[1])
 
 
-def _history(model, tokens, text, lengths):
-  """Each row's given tokens and its text behind them, int32 [B, G + T], and the last given's place [B]."""
-  given, num_given = model.given(tokens, lengths)
-  place = jnp.arange(given.shape[1] + text.shape[1])
-  rows = jnp.concatenate([given, text], axis=1)
-  source = jnp.where(place < num_given[:, None], place,
-                     place + (given.shape[1] - num_given)[:, None])
+def _history(model, request: Request, text):
+  """Each row's prefix and its text after it, int32 [B, G + T], and the prefix's end [B]."""
+  prefix, prefix_lengths = model.decoder_prefix(request.tokens, request.lengths)
+  place = jnp.arange(prefix.shape[1] + text.shape[1])
+  rows = jnp.concatenate([prefix, text], axis=1)
+  source = jnp.where(place < prefix_lengths[:, None], place,
+                     place + (prefix.shape[1] - prefix_lengths)[:, None])
   source = jnp.minimum(source, rows.shape[1] - 1)
-  return jnp.take_along_axis(rows, source, axis=1), num_given - 1
+  return jnp.take_along_axis(rows, source, axis=1), prefix_lengths - 1
 
 
-def _behind(first, values, length: int):
+def _after(prefix_end, values, length: int):
   """Of values [B, N - 1, ...] of history[:, 1:] those of the text, [B, length, ...]."""
-  at = first[:, None] + jnp.arange(length)
+  at = prefix_end[:, None] + jnp.arange(length)
   return jax.vmap(lambda row, places: row[places])(values, at)
 
 

@@ -14,9 +14,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from specdec_jax.decoding import Settings, choose, write_rows
+from specdec_jax.decoding import Settings, inputs, loop
+from specdec_jax.decoding.commit import write_rows
+from specdec_jax.drafters.interface import Proposal, Text
 from specdec_jax.sampling import Sampling
 from specdec_jax.standardizer import Standardizer
+from specdec_jax.tree import Tree
 
 _MOST_CALLS = 1 << 20  # of a part that takes no time at all, such as a table's prefill
 
@@ -90,25 +93,28 @@ def measure(target, drafter, tokens, gammas: Sequence[int] = (7,), sampling: Sam
   Returns:
     A `Cost` for each gamma.
   """
+  target, sampling = inputs.checked_target(target), inputs.checked_sampling(sampling)
+  drafter = inputs.checked_drafter(drafter, target)
   tokens = target.check_tokens(tokens)
-  drafter.check(target)
-  batch, given = len(tokens), target.given(tokens)[0].shape[1]
-  slots = given + max_decode_len + max(gammas) + 1
+  request = inputs.unplaced_request(target, tokens, None)
+  prefix = target.decoder_prefix(request.tokens, request.lengths)[0].shape[1]
+  slots = prefix + max_decode_len + max(gammas) + 1
   position = max_decode_len // 2 if position is None else position
-  positions = jnp.full(batch, given - 1 + position, jnp.int32)
-  history = jnp.full((batch, slots), 2, jnp.int32)
-  standardizer = Standardizer(sampling=sampling, num_rows=target.config.vocab_size, num_tokens=target.num_tokens)
-  cache, state = (_prefill(model, tokens, slots) for model in (target, drafter))
+  positions = jnp.full(len(tokens), prefix - 1 + position, jnp.int32)
+  text = Text(history=jnp.full((len(tokens), slots), 2, jnp.int32), position=positions,
+              prefix_end=jnp.zeros_like(positions))
+  standardizer = Standardizer.of_target(target, sampling)
+  cache, state = _prefill(target, request.tokens, slots), _prefill(drafter, request, slots)
 
-  passes = functools.partial(_iterations, target, cache=cache, history=history, positions=positions, standardizer=standardizer)
+  passes = functools.partial(_iterations, target, cache=cache, text=text, standardizer=standardizer)
   parts = {'target_step': functools.partial(passes, None, None, gamma=0),
-           'target_encoder': functools.partial(_encodings, target, tokens, slots=slots),
-           'draft_encoder': functools.partial(_encodings, drafter, tokens, slots=slots)}
+           'target_encoder': functools.partial(_encodings, target, request.tokens, slots=slots),
+           'draft_encoder': functools.partial(_encodings, drafter, request, slots=slots)}
   for gamma in gammas:
     parts['verify_pass', gamma] = functools.partial(passes, None, None, gamma=gamma)
     parts['iteration', gamma] = functools.partial(passes, drafter, state, gamma=gamma)
     parts['proposal', gamma] = functools.partial(
-        _proposals, drafter, state, history, positions, gamma=gamma, standardizer=standardizer)
+        _proposals, drafter, state, text, gamma=gamma, standardizer=standardizer)
 
   calls = {name: _calls_for(run, seconds) for name, run in parts.items()}
   timed = {name: [] for name in parts}
@@ -145,8 +151,8 @@ def _calls_for(run, seconds: float) -> int:
 
 
 @functools.partial(jax.jit, static_argnames='slots')
-def _prefill(model, tokens, slots):
-  return model.prefill(tokens, slots)
+def _prefill(model, given, slots):
+  return model.prefill(given, slots)
 
 
 def _keys(batch, i):
@@ -154,62 +160,67 @@ def _keys(batch, i):
       jax.random.fold_in(jax.random.key(0), i), jnp.arange(batch))
 
 
-@functools.partial(jax.jit, static_argnames=('gamma', 'standardizer'))
-def _iterations(target, drafter, state, *, cache, history, positions, calls, gamma, standardizer):
+@functools.partial(jax.jit, static_argnames='gamma')
+def _iterations(target, drafter, state, *, cache, text: Text, calls, gamma: int, standardizer):
   """A decode's iterations that all stay at one place; without a drafter its passes alone.
 
   A pass is over gamma + 1 tokens a row, with its distributions and its choice.
   """
-  batch = len(positions)
-  first = jnp.zeros(batch, jnp.int32)
-  lengths = positions[:, None] + 1 + jnp.arange(gamma + 1)
-  settings = Settings(gamma=gamma, max_decode_len=1, sampling=standardizer.sampling)
+  batch = len(text.position)
+  tree = Tree.chain(gamma) if gamma else None
+  settings = Settings(tree=tree, max_decode_len=1)
+  q = jnp.full((batch, gamma, standardizer.num_rows), 1 / standardizer.num_rows, jnp.float32)
 
   def body(i, carry):
-    cache, state, history = carry
+    cache, state, text = carry
     keys = _keys(batch, i)
-    block = jax.vmap(lambda row, at: lax.dynamic_slice(row, (at,), (gamma + 1,)))(history, positions)
-    q = jnp.full((batch, gamma, standardizer.num_rows), 1 / standardizer.num_rows, jnp.float32)
+    proposal = None
     if drafter is not None:
-      draft, q, state = drafter.propose(state, history, positions, first, keys, gamma, standardizer)
-      block = jnp.concatenate([block[:, :1], draft], axis=1)
-      history = write_rows(history, block, positions)
-    logits, cache = target.step(cache, block, positions)
-    processed = standardizer.process(logits, history, lengths, first)
-    _, token = choose(standardizer, settings, processed, q, block[:, 1:], keys)
-    return cache, state, write_rows(history, token[:, None], positions)
+      proposal, state = drafter.propose(state, text, tree, keys, standardizer)
+    elif gamma:
+      places = text.position[:, None] + 1 + jnp.arange(gamma)
+      proposal = Proposal(jnp.take_along_axis(text.history, places, axis=1), q)
+    logits, cache, _ = loop.target_pass(target, cache, text, proposal, tree)
+    processed = loop.process_pass(standardizer, logits, text, proposal, tree)
+    _, _, token = loop.choose(standardizer, None, settings, processed, proposal, keys)
+    # What was chosen is fed next, so that no call is left out.
+    return cache, state, text.replace(history=write_rows(text.history, token[:, None], text.position))
 
-  return lax.fori_loop(0, calls, body, (cache, state, history))
+  return lax.fori_loop(0, calls, body, (cache, state, text))
 
 
-@functools.partial(jax.jit, static_argnames=('gamma', 'standardizer'))
-def _proposals(drafter, state, history, positions, *, calls, gamma, standardizer):
+@functools.partial(jax.jit, static_argnames='gamma')
+def _proposals(drafter, state, text: Text, *, calls, gamma: int, standardizer):
   """Proposals of gamma tokens a row, alone."""
-  batch = len(positions)
+  batch = len(text.position)
 
   def body(i, carry):
-    state, history, used = carry
-    draft, q, state = drafter.propose(
-        state, history, positions, jnp.zeros(batch, jnp.int32), _keys(batch, i), gamma, standardizer)
-    history = write_rows(history, draft, positions + 1)
-    chosen = jnp.take_along_axis(q, draft[..., None], -1)[..., 0]  # what `verify` reads of q
-    return state, history, used + chosen
+    state, text, used = carry
+    proposal, state = drafter.propose(state, text, Tree.chain(gamma), _keys(batch, i), standardizer)
+    text = text.replace(history=write_rows(text.history, proposal.tokens, text.position + 1))
+    if proposal.q is not None:  # what the rule reads of q
+      used += jnp.take_along_axis(proposal.q, proposal.tokens[..., None], -1)[..., 0]
+    return state, text, used
 
-  return lax.fori_loop(0, calls, body, (state, history, jnp.zeros((batch, gamma), jnp.float32)))
+  return lax.fori_loop(0, calls, body, (state, text, jnp.zeros((batch, gamma), jnp.float32)))
 
 
 @functools.partial(jax.jit, static_argnames='slots')
-def _encodings(model, tokens, *, calls, slots):
-  """Prefills; each one's tokens wait for the one before, so that none is left out."""
+def _encodings(model, given, *, calls, slots):
+  """Prefills; each one's tokens wait for the one before, so that none is left out.
+
+  Args:
+    given: tokens int32 [B, S] of a model, a `Request` of a drafter.
+  """
   empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype),
-                       jax.eval_shape(lambda: model.prefill(tokens, slots)))
+                       jax.eval_shape(lambda: model.prefill(given, slots)))
 
   def body(i, carry):
     del i
-    tokens, _ = carry
-    state = model.prefill(tokens, slots)
+    given, _ = carry
+    state = model.prefill(given, slots)
     leaves = jax.tree.leaves(state)  # a drafter may keep none
     never = leaves[0].ravel()[0] > jnp.inf if leaves else jnp.zeros((), bool)
-    return tokens + never.astype(tokens.dtype), state
+    return jax.tree.map(lambda x: x + never.astype(x.dtype), given), state
 
-  return lax.fori_loop(0, calls, body, (tokens, empty))
+  return lax.fori_loop(0, calls, body, (given, empty))

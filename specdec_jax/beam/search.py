@@ -94,15 +94,15 @@ def _beams(name, value, least, target, hint='') -> int:
 @functools.partial(jax.jit, static_argnames='settings')
 def search(target, draft, tokens, alpha, settings: Settings) -> BeamResult:
   """The compiled program: one device call for a whole batch."""
-  standardizer = Standardizer(sampling=Sampling(), num_rows=target.config.vocab_size, num_tokens=target.num_tokens)
+  standardizer = Standardizer.of_target(target, Sampling())
   beams = beam_state.start(
-      target.given(tokens)[0][:, 0], settings.num_beams, settings.max_decode_len)
+      target.decoder_prefix(tokens)[0][:, 0], settings.num_beams, settings.max_decode_len)
   if draft is None:
     beams, stats = _plain_loop(target, standardizer, tokens, alpha, beams)
   else:
     beams, stats = speculative_loop(
         target, draft, standardizer, tokens, alpha, beams, settings.draft_beams, settings.gamma)
-  texts, lengths, scores = beam_state.finish(beams, target.eos_id)
+  texts, lengths, scores = beam_state.finish(beams, target.eos_ids)
   return BeamResult(tokens=texts, lengths=lengths, scores=scores, status=beams.status, stats=stats)
 
 
@@ -116,7 +116,7 @@ def _plain_loop(target, standardizer, tokens, alpha, beams):
     beams = state.beams
     logits, cache = target.step(state.cache, beams.last.reshape(-1, 1), jnp.repeat(beams.step, width))
     found = beam_state.candidates(logits.reshape(batch, width, -1), standardizer, width)
-    beams, parent = beam_state.advance(beams, found, beams.running, target.eos_id, alpha)
+    beams, parent = beam_state.advance(beams, found, beams.running, target.eos_ids, alpha)
     return State(beams, _reorder(state.cache, cache, (rows + parent).reshape(-1)))
 
   beams = lax.while_loop(

@@ -48,11 +48,11 @@ def speculative_loop(target, draft, standardizer, tokens, alpha, beams: beam_sta
 
 def _iterate(target, draft, standardizer, alpha, layout, state: State) -> State:
   beams, lineage, width = state.beams, state.lineage, layout.width
-  tree, draft_cache = _draft(draft, standardizer, target.eos_id, layout, state)
+  tree, draft_cache = _draft(draft, standardizer, target.eos_ids, layout, state)
   logits, target_cache = beam_tree.feed(
       target, state.target_cache, tree, lineage, beams.step, layout, width, layout.size - width, 1)
   found = beam_state.candidates(logits, standardizer, width)
-  after, lineage, nodes = _replay(beams, lineage, tree, found, layout, target.eos_id, alpha)
+  after, lineage, nodes = _replay(beams, lineage, tree, found, layout, target.eos_ids, alpha)
 
   first = jnp.broadcast_to(jnp.arange(width), nodes[:, :1].shape)
   draft_nodes = jnp.concatenate([first, nodes[:, :-1]], axis=1)
@@ -63,7 +63,7 @@ def _iterate(target, draft, standardizer, alpha, layout, state: State) -> State:
       draft_cache=draft.tree_copy(draft_cache, flat(draft_nodes), beams.step * width))
 
 
-def _draft(draft, standardizer, eos_id, layout, state: State):
+def _draft(draft, standardizer, eos_ids, layout, state: State):
   """The tree with all its levels, and the draft's cache."""
   beams, lineage, width = state.beams, state.lineage, layout.width
   tree = beam_tree.plant(beams, lineage, layout)
@@ -71,13 +71,13 @@ def _draft(draft, standardizer, eos_id, layout, state: State):
       draft, cache, tree, lineage, beams.step, layout, start, count, 0)
   # The draft has not been fed the last two tokens where all levels were accepted.
   logits, cache = feed(state.draft_cache, tree, 0, 2 * width)
-  parents, tokens, scores = _continue(logits[:, width:], beams.log_probs, standardizer, eos_id, layout)
+  parents, tokens, scores = _continue(logits[:, width:], beams.log_probs, standardizer, eos_ids, layout)
   tree = beam_tree.grow(tree, layout.level(1), width + parents, tokens)
 
   def one(carry, i):
     cache, tree, scores = carry
     logits, cache = feed(cache, tree, layout.level(i), layout.drafted)
-    parents, tokens, scores = _continue(logits, scores, standardizer, eos_id, layout)
+    parents, tokens, scores = _continue(logits, scores, standardizer, eos_ids, layout)
     tree = beam_tree.grow(tree, layout.level(i + 1), layout.level(i) + parents, tokens)
     return (cache, tree, scores), None
 
@@ -85,7 +85,7 @@ def _draft(draft, standardizer, eos_id, layout, state: State):
   return tree, cache
 
 
-def _continue(logits, scores, standardizer, eos_id, layout):
+def _continue(logits, scores, standardizer, eos_ids, layout):
   """The u hypotheses that the draft takes to follow n others.
 
   The first W continue the first W: the draft's own search of width W from the target's
@@ -102,7 +102,7 @@ def _continue(logits, scores, standardizer, eos_id, layout):
   batch, width, drafted = logits.shape[0], layout.width, layout.drafted
   log_q = jax.nn.log_softmax(standardizer.mask(logits))
   ids = jnp.arange(log_q.shape[-1])
-  log_q = jnp.where((ids == eos_id) | jnp.isnan(log_q), -jnp.inf, log_q)
+  log_q = jnp.where(jnp.isin(ids, jnp.array(eos_ids)) | jnp.isnan(log_q), -jnp.inf, log_q)
   best, tokens = lax.top_k(log_q, drafted)
   totals = scores[..., None] + best
   _, own = lax.top_k(totals[:, :width].reshape(batch, -1), width)
@@ -115,7 +115,7 @@ def _continue(logits, scores, standardizer, eos_id, layout):
   return place // drafted, tokens, chosen
 
 
-def _replay(beams, lineage, tree, found, layout, eos_id, alpha):
+def _replay(beams, lineage, tree, found, layout, eos_ids, alpha):
   """The target's search over the scores of the tree: 1 to gamma + 1 steps in running rows.
 
   Returns:
@@ -131,7 +131,7 @@ def _replay(beams, lineage, tree, found, layout, eos_id, alpha):
     beams, lineage, nodes, going = carry
     i, parents, tokens = level
     of_nodes = jax.tree.map(lambda values: pick(values, nodes - width), found)
-    after, parent = beam_state.advance(beams, of_nodes, going, eos_id, alpha)
+    after, parent = beam_state.advance(beams, of_nodes, going, eos_ids, alpha)
     moved = after.step > beams.step
     lineage = beam_state.where(moved, lineage.descend(beams, parent), lineage)
     same = (parents[:, None] == pick(nodes, parent)[..., None]) & (

@@ -54,9 +54,13 @@ def start(start_tokens, num_beams: int, max_decode_len: int) -> Beams:
 
 
 def candidates(logits, standardizer, num_beams: int) -> Candidates:
-  """Raw logits [..., V'] -> the 2W best tokens under `distribution.mask`; more no step can need."""
+  """Raw logits [..., V'] -> the best tokens that may be decoded, as many as a step can need.
+
+  That is W that live on and, since each of a beam's continuations may end it, W for every EOS id.
+  """
   masked = standardizer.mask(logits)
-  log_probs, tokens = lax.top_k(masked, min(2 * num_beams, masked.shape[-1]))
+  count = (1 + len(standardizer.eos_ids)) * num_beams
+  log_probs, tokens = lax.top_k(masked, min(count, masked.shape[-1]))
   total = jax.nn.logsumexp(masked, axis=-1)
   return Candidates(tokens=tokens, log_probs=log_probs - total[..., None],
                     finite=jnp.isfinite(logits).all(-1) & jnp.isfinite(total))
@@ -66,10 +70,10 @@ def length_penalty(length, alpha):
   return ((5.0 + length) / 6.0) ** alpha
 
 
-def advance(beams: Beams, found: Candidates, going, eos_id: int, alpha):
+def advance(beams: Beams, found: Candidates, going, eos_ids: tuple[int, ...], alpha):
   """One step of the search, in the rows that are `going` (bool [B]).
 
-  The 2W best continuations are taken; those that end in EOS compete with the finished
+  The best continuations are taken (2W with one EOS id); those that end in EOS compete with the finished
   texts by score, the W best others live on. A row whose live beams have logits that
   are not finite stays as it is and ends.
 
@@ -84,12 +88,12 @@ def advance(beams: Beams, found: Candidates, going, eos_id: int, alpha):
 
   usable = alive[..., None] & found.finite[..., None]
   totals = jnp.where(usable, beams.log_probs[..., None] + found.log_probs, -jnp.inf)
-  best, place = lax.top_k(totals.reshape(batch, -1), min(2, num_found) * width)
+  best, place = lax.top_k(totals.reshape(batch, -1), min(1 + len(eos_ids), num_found) * width)
   parent, token = place // num_found, pick(found.tokens.reshape(batch, -1), place)
   texts = jax.vmap(lambda rows, new, at: lax.dynamic_update_slice(rows, new[:, None], (0, at)))(
       pick(beams.tokens, parent), token, beams.step + 1)
 
-  ended = token == eos_id
+  ended = jnp.isin(token, jnp.array(eos_ids))
   live = _best(jnp.where(ended, -jnp.inf, best), width)
   score = jnp.where(ended, best / length_penalty(beams.step + 1.0, alpha)[:, None], -jnp.inf)
   scores = jnp.concatenate([beams.scores, score], axis=1)
@@ -111,13 +115,13 @@ def advance(beams: Beams, found: Candidates, going, eos_id: int, alpha):
   return after.replace(status=status), jnp.where(going[:, None], pick(parent, live), same)
 
 
-def finish(beams: Beams, eos_id: int):
+def finish(beams: Beams, eos_ids: tuple[int, ...]):
   """The finished texts with their scores, or where a row has none the live beams with their
   log-probabilities: tokens int32 [B, W, L], lengths int32 [B, W], scores float32 [B, W]."""
   some = jnp.isfinite(beams.scores).any(1)
   tokens = jnp.where(some[:, None, None], beams.finished, beams.tokens)[..., 1:]
   scores = jnp.where(some[:, None], beams.scores, beams.log_probs)
-  lengths = jnp.where(some[:, None], jnp.argmax(tokens == eos_id, -1) + 1, beams.step[:, None])
+  lengths = jnp.where(some[:, None], jnp.argmax(jnp.isin(tokens, jnp.array(eos_ids)), -1) + 1, beams.step[:, None])
   filled = jnp.isfinite(scores)
   return (jnp.where(filled[..., None], tokens, 0), jnp.where(filled, lengths, 0).astype(jnp.int32),
           jnp.where(filled, scores, EMPTY))

@@ -3,18 +3,62 @@
 from typing import Any, Protocol, runtime_checkable
 
 import jax
+from flax import struct
+
+from specdec_jax.standardizer import Standardizer
+from specdec_jax.tree import Tree
+
+
+class Request(struct.PyTreeNode):
+  """What a decode was given.
+
+  Attributes:
+    tokens: int32 [B, S], encoder tokens or a decoder-only model's prompts, padded on the right.
+    lengths: int32 [B], how many of each row's tokens are no padding.
+  """
+
+  tokens: jax.Array
+  lengths: jax.Array
+
+
+class Text(struct.PyTreeNode):
+  """Where each row's text stands.
+
+  Attributes:
+    history: int32 [B, N], decoder tokens, the start token or the prompt in front. The last committed one, the root
+      of a draft tree, stands at `position`; what is after it is left over and means nothing.
+    position: int32 [B].
+    prefix_end: int32 [B], place of the last token that was given, not generated.
+  """
+
+  history: jax.Array
+  position: jax.Array
+  prefix_end: jax.Array
+
+
+class Proposal(struct.PyTreeNode):
+  """A draft for every row.
+
+  Attributes:
+    tokens: int32 [B, M], of each node of the tree; -1 where there is no candidate: such a node and its later
+      siblings are never accepted.
+    q: float32 [B, P, V], the distributions that the children of each of P nodes were sampled from, one after another
+      and without replacement; in the order of `Tree.expanded`. None where every token was proposed for certain.
+  """
+
+  tokens: jax.Array
+  q: jax.Array | None
 
 
 @runtime_checkable
 class Drafter(Protocol):
-  """Guesses gamma tokens for the target to verify; such as a `flax.struct.PyTreeNode`.
+  """Guesses what comes next for the target to verify; such as a `flax.struct.PyTreeNode`.
 
   The text follows the target's distribution whatever is drafted, on one condition: `propose`
-  returns the distributions that its tokens were really drawn from. A drafter that takes one
-  token for certain returns a one-hot distribution.
+  returns the distributions that its tokens were really sampled from.
 
-  Two attributes are optional: `draft`, a `Model` that is run once a draft token, or
-  `operations`, the multiply-adds of a draft token; thm 3.11 takes them to be 0 otherwise.
+  Two attributes are optional: `draft`, a `Model` that is run once a level of the tree, or `operations`, the
+  multiply-adds of a draft token, which thm 3.11 takes to be 0 otherwise.
 
   Attributes:
     name: shown in reports.
@@ -23,38 +67,36 @@ class Drafter(Protocol):
   name: str
 
   def check(self, target) -> None:
-    """ValueError, in one line, where it cannot draft for this target."""
+    """SettingError, in one line, where it cannot draft for this target."""
 
-  def prefill(self, tokens, cache_length: int) -> Any:
-    """Encoder tokens or prompts, int32 [B, S] -> the state of one request: a pytree, or ()."""
+  def prefill(self, request: Request, cache_length: int) -> Any:
+    """The state of one request: a pytree with a row for each of the request's, or ()."""
 
-  def propose(self, state, history, position, first, keys, gamma: int,
-              standardizer) -> tuple[jax.Array, jax.Array, Any]:
-    """Draws gamma tokens a row.
+  def propose(self, state: Any, text: Text, tree: Tree, keys: jax.Array,
+              standardizer: Standardizer) -> tuple[Proposal, Any]:
+    """Drafts a tree of candidates a row; a chain of gamma tokens is `Tree.chain(gamma)`.
 
     Args:
       state: of `prefill` or of the last `propose`; a rewind does not touch it.
-      history: int32 [B, N], decoder tokens, the start token or the prompt first. The last committed
-        one stands at `position`; what is behind it is left over and means nothing.
-      position: int32 [B].
-      first: int32 [B], place of the last token that was given, not generated.
+      text: where each row stands.
+      tree: static.
       keys: typed keys [B]; a row's tokens may depend on nothing else that is random.
-      gamma: how many.
-      distribution: `Standardizer`, which turns logits into the distribution to draw from.
+      standardizer: turns logits into the distribution to sample from.
 
     Returns:
-      Draft tokens int32 [B, gamma], their distributions float32 [B, gamma, V], and the state.
+      The proposal, and the state.
     """
 
-  def distributions(self, tokens, history, first, standardizer) -> jax.Array:
-    """Teacher-forced: the distribution it would draft each token of a text from [cor. 3.6].
+  def distributions(self, request: Request, history: jax.Array, prefix_end: jax.Array,
+                    standardizer: Standardizer) -> jax.Array:
+    """Teacher-forced: what it would draft each token of a text from [cor. 3.6].
 
     Args:
-      tokens: int32 [B, S], as in `prefill`.
+      request: as in `prefill`.
       history: int32 [B, N], decoder tokens, the start token or the prompt first; causal, so
-        what stands behind a row's end does not matter.
-      first: int32 [B], place of the last token that was given.
-      distribution: `Standardizer`.
+        what stands after a row's end does not matter.
+      prefix_end: int32 [B], place of the last token that was given.
+      standardizer: as in `propose`.
 
     Returns:
       float32 [B, N - 1, V], of history[:, 1:].

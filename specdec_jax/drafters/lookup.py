@@ -5,10 +5,10 @@ import functools
 import jax
 import jax.numpy as jnp
 from flax import struct
-from jax import lax
 
-from specdec_jax.drafters.sampling_steps import write_token
-from specdec_jax.errors import SettingError
+from specdec_jax import checks
+from specdec_jax.drafters.interface import Proposal
+from specdec_jax.drafters.levels import node_texts
 
 SOURCES = ('input', 'output', 'both')
 
@@ -27,7 +27,8 @@ class LookupDrafter(struct.PyTreeNode):
   Its distribution is one-hot. Copying from the input and verifying at temperature 0 is Shallow
   Aggressive Decoding (Sun et al., 2021), which the paper contains as a special case
   [§3.6]. Padding and the decoder's start token are neither matched nor
-  copied. The state is the request's own input, nothing else, so nothing survives it.
+  copied. In a tree the children of a node are the tokens after the next best matches.
+  The state is the request's own input, nothing else, so nothing survives it.
   Cost: (S + N) x max_match comparisons a draft token, for S input and N decoder slots.
 
   Attributes:
@@ -39,11 +40,8 @@ class LookupDrafter(struct.PyTreeNode):
   max_match: int = struct.field(pytree_node=False, default=3)
 
   def __post_init__(self):
-    if self.source not in SOURCES:
-      raise SettingError(f"LookupDrafter.source is {self.source!r}; use 'input', 'output' or 'both'.")
-    if self.max_match < 1 or self.max_match != int(self.max_match):
-      raise SettingError(f'LookupDrafter.max_match is {self.max_match}; '
-                       'it must be a whole number of at least 1.')
+    checks.choice('LookupDrafter.source', self.source, SOURCES)
+    object.__setattr__(self, 'max_match', checks.whole('LookupDrafter.max_match', self.max_match, 1))
 
   @property
   def name(self) -> str:
@@ -53,41 +51,56 @@ class LookupDrafter(struct.PyTreeNode):
   def check(self, target):
     del target  # any: it copies the target's own tokens
 
-  def prefill(self, tokens, cache_length: int):
+  def prefill(self, request, cache_length: int):
     del cache_length
-    return jnp.asarray(tokens, jnp.int32)
+    return request
 
-  def propose(self, state, history, position, first, keys, gamma: int, standardizer):
-    """See `Drafter.propose`."""
-    del first, keys
+  def propose(self, state, text, tree, keys, standardizer):
+    """See `Drafter.propose`: each child is the next best guess, proposed for certain."""
+    del keys
+    tokens = jnp.full((len(text.position), tree.num_nodes), -1, jnp.int32)
+    for depth, parents in enumerate(tree.expanded):
+      histories = node_texts(text, tree, parents, tokens)
+      children = tree.children[parents + 1]
+      count = int((children >= 0).sum(1).max())
+      real = children[:, :count] >= 0
+      guess = functools.partial(self._guesses, count=count)
+      guesses = jax.vmap(jax.vmap(guess, (None, None, 0, None)))(
+          state.tokens, state.lengths, histories, text.position + 1 + depth)  # [B, n, count]
+      tokens = tokens.at[:, children[:, :count][real]].set(guesses[:, real])
+    return Proposal(jnp.where(tokens < standardizer.num_rows, tokens, -1), None), state
 
-    def one(history, i):
-      token = jax.vmap(self._guess)(state, history, position + i + 1)
-      return write_token(history, token, position + i + 1), token
-
-    _, tokens = lax.scan(one, history, jnp.arange(gamma))
-    draft = tokens.T
-    return draft, jax.nn.one_hot(draft, standardizer.num_rows, dtype=jnp.float32), state
-
-  def distributions(self, tokens, history, first, standardizer):
+  def distributions(self, request, history, prefix_end, standardizer):
     """See `Drafter.distributions`."""
-    del first
+    del prefix_end
     lengths = jnp.arange(1, history.shape[1])
-    guess = jax.vmap(jax.vmap(self._guess, (None, None, 0)), (0, 0, None))
-    return jax.nn.one_hot(guess(tokens, history, lengths), standardizer.num_rows, dtype=jnp.float32)
+    guess = lambda *row: self._guesses(*row, count=1)[0]
+    along = jax.vmap(jax.vmap(guess, (None, None, None, 0)), (0, 0, 0, None))
+    return jax.nn.one_hot(along(request.tokens, request.lengths, history, lengths), standardizer.num_rows,
+                          dtype=jnp.float32)
 
-  def _guess(self, given_S, history_N, length):
-    """The token after history[:length] of one row whose input is `given`: int32 scalar."""
-    end = jnp.max(jnp.where(given_S != 0, jnp.arange(given_S.shape[0]) + 1, 0))
-    aligned = given_S[jnp.minimum(length - 1, jnp.maximum(end - 1, 0))]
-    # Only what has a token behind it can be matched; the start token, at 0, never.
+  def _guesses(self, given_S, given_length, history_N, length, count: int):
+    """What may follow history[:length] of one row: int32 [count], the best first, all different; -1 is none.
+
+    given_S is the row's input, of which the first given_length tokens are no padding.
+    """
+    aligned = given_S[jnp.clip(length - 1, 0, given_length - 1)]
+    # Only what has a token after it can be matched; the start token, at 0, never.
     matches = functools.partial(self._matches, history_N=history_N, length=length)
-    in_given = matches(given_S, 0, end - 1) if self.source != 'output' else 0 * given_S
+    in_given = matches(given_S, 0, given_length - 1) if self.source != 'output' else 0 * given_S
     in_history = matches(history_N, 1, length - 1) if self.source != 'input' else 0 * history_N
     lengths = jnp.concatenate([in_given, in_history])
-    best = lengths.shape[0] - 1 - jnp.argmax(lengths[::-1])  # the latest of the longest
-    text = jnp.concatenate([given_S, history_N])
-    return jnp.where(lengths[best] > 0, text[jnp.minimum(best + 1, text.shape[0] - 1)], aligned)
+    place = jnp.arange(lengths.shape[0])
+    following = jnp.roll(jnp.concatenate([given_S, history_N]), -1)
+    score = jnp.where(lengths > 0, lengths * lengths.shape[0] + place, -1)  # the longest, of these the latest
+    guesses = []
+    for _ in range(count):
+      best = jnp.argmax(score)
+      guess = jnp.where(score[best] >= 0, following[best], aligned)
+      aligned = jnp.where(aligned == guess, -1, aligned)
+      score = jnp.where(following == guess, -1, score)
+      guesses.append(guess)
+    return jnp.stack(guesses)
 
   def _matches(self, text, start, stop, history_N, length):
     """How many tokens up to each place of text[start:stop] are those that end history: int32 [len]."""

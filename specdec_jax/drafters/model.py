@@ -1,13 +1,20 @@
 """A small model as the drafter: the paper's own kind [§2.1]."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 from jax import lax
 
-from specdec_jax.drafters.sampling_steps import distributions_along, sample_next
+from specdec_jax.drafters.chain import distributions_along, sample_chain
+from specdec_jax.drafters.interface import Request
+from specdec_jax.drafters.levels import sample_tree
 from specdec_jax.errors import SettingError
 from specdec_jax.model import Model
+from specdec_jax.tree import Tree
+from specdec_jax.tree_layout import layout
 
 
 class ModelDrafter(struct.PyTreeNode):
@@ -39,52 +46,61 @@ class ModelDrafter(struct.PyTreeNode):
           'more than padding rows apart, so they cannot share a tokenizer. '
           'Import both with --vocabulary=FILE if they do.')
 
-  def prefill(self, tokens, cache_length: int):
-    return self.draft.prefill(tokens, cache_length)
+  def prefill(self, request: Request, cache_length: int):
+    return self.draft.prefill(request.tokens, cache_length)
 
-  def propose(self, cache, history, position, first, keys, gamma: int, standardizer):
-    """Draws gamma tokens a row, one at a time [alg. 1].
+  def propose(self, state, text, tree, keys, standardizer):
+    """See `Drafter.propose`: a pass of the draft for each level; `state` is its cache."""
+    # The cache may lack what was committed last: of a chain only the last draft token, which the draft never
+    # fed; of a tree the whole accepted path, whose nodes lay elsewhere. So the first pass feeds it (again). At
+    # the start of a text the tokens after the root are none yet; what they leave is written again before it is read.
+    again = 2 if tree.is_chain else tree.depth + 1
+    before = jnp.maximum(text.position - (again - 1), 0)
+    last = jax.vmap(lambda row, at: lax.dynamic_slice(row, (at,), (again,)))(text.history, before)
+    logits, cache = self.draft.step(state, last, before)
+    at_root = jnp.take_along_axis(logits, (text.position - before)[:, None, None], axis=1)  # [B, 1, V]
+    if tree.is_chain:
+      return sample_chain(at_root[:, 0], self._next, cache, text, tree.num_nodes, keys, standardizer)
+    num_slots = text.history.shape[1]
+    fed = _Fed(tree)
 
-    Args:
-      cache: the draft's cache, valid below position - 1.
-      history: int32 [B, N], decoder tokens; the last committed one stands at `position`.
-      position, first: int32 [B].
-      keys: typed keys [B].
-      gamma: how many.
-      distribution: `Standardizer`.
+    def logits_of(cache, depth, parents, tokens):
+      if not depth:
+        return at_root, cache
+      offset, depths, sees = fed.level(depth)
+      key_positions, visible = layout(text.position + 1, fed.depths - 1, sees, num_slots)
+      logits, cache, _ = self.draft.tree_step(
+          cache, jnp.maximum(tokens[:, parents], 0), text.position[:, None] + depths, text.position + 1 + offset,
+          key_positions, visible)
+      return logits, cache
 
-    Returns:
-      draft tokens int32 [B, gamma], the distributions they were drawn from float32
-      [B, gamma, V], and the cache.
-    """
-    def choose(logits_BxV, history, i):
-      return sample_next(standardizer, logits_BxV, history, position, first, keys, i)
+    return sample_tree(logits_of, cache, text, tree, keys, standardizer)
 
-    # After a fully accepted block the cache lacks the last draft token, so the
-    # first step feeds the last two tokens; where there is only one, the second
-    # slot holds no token yet and is written again before it is ever read.
-    before = jnp.maximum(position - 1, 0)
-    pair = jax.vmap(lambda row, at: lax.dynamic_slice(row, (at,), (2,)))(history, before)
-    logits, cache = self.draft.step(cache, pair, before)
-    last = jnp.take_along_axis(logits, (position - before)[:, None, None], axis=1)[:, 0]
-    q0, token0, history = choose(last, history, 0)
+  def _next(self, cache, token, place):
+    logits, cache = self.draft.step(cache, token[:, None], place)
+    return logits[:, 0], cache
 
-    def one(carry, i):
-      cache, token, history = carry
-      logits, cache = self.draft.step(cache, token[:, None], position + i)
-      q, token, history = choose(logits[:, 0], history, i)
-      return (cache, token, history), (q, token)
-
-    (cache, _, _), (qs, tokens) = lax.scan(one, (cache, token0, history), jnp.arange(1, gamma))
-    tokens = jnp.concatenate([token0[None], tokens]).T
-    return tokens, jnp.concatenate([q0[None], qs]).transpose(1, 0, 2), cache
-
-  def distributions(self, tokens, history, first, standardizer):
+  def distributions(self, request, history, prefix_end, standardizer):
     """See `Drafter.distributions`."""
-    return distributions_along(standardizer, self.logits(tokens, history), history, first)
+    return distributions_along(standardizer, self.logits(request.tokens, history), history, prefix_end)
 
   def logits(self, tokens, history):
-    """Teacher-forced raw logits float32 [B, N - 1, V] of history[:, 1:]; as in `distributions`."""
+    """Teacher-forced raw logits float32 [B, N - 1, V] of history[:, 1:]: tokens and history as in `distributions`."""
     cache = self.draft.prefill(tokens, history.shape[1])
     logits, _ = self.draft.step(cache, history[:, :-1], jnp.zeros(history.shape[0], jnp.int32))
     return logits
+
+
+class _Fed:
+  """The nodes that the draft itself is run on, those with children: level by level in its cache."""
+
+  def __init__(self, tree: Tree):
+    self._levels, self._tree = tree.expanded[1:], tree
+    self._nodes = np.concatenate([*self._levels, np.zeros(0, np.int32)]).astype(np.int32)
+    self.depths = tree.depths[self._nodes]
+
+  def level(self, depth: int) -> tuple[int, Any, Any]:
+    """Of a depth from 1: the first one's place among all, their depths [n], and whom they see, bool [n, O]."""
+    nodes = self._levels[depth - 1]
+    offset = sum(len(level) for level in self._levels[:depth - 1])
+    return offset, self._tree.depths[nodes], self._tree.ancestors[np.ix_(nodes, self._nodes)]

@@ -9,7 +9,8 @@ from flax import struct
 
 from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.drafters import ngram_counts
-from specdec_jax.drafters.sampling_steps import distributions_along, sample_block
+from specdec_jax.drafters.chain import distributions_along
+from specdec_jax.drafters.levels import sample_tree
 from specdec_jax.errors import SettingError
 
 _NAMES = {1: 'unigram', 2: 'bigram'}
@@ -99,22 +100,23 @@ class NGramDrafter(struct.PyTreeNode):
       raise SettingError(f'The {self.name} has {ours} tokens, the target {target.config.vocab_size} '
                        'logits: more than padding rows apart; fit one with the target\'s vocabulary.')
 
-  def prefill(self, tokens, cache_length: int):
-    del tokens, cache_length
+  def prefill(self, request, cache_length: int):
+    del request, cache_length
     return ()
 
-  def propose(self, state, history, position, first, keys, gamma: int, standardizer):
+  def propose(self, state, text, tree, keys, standardizer):
     """See `Drafter.propose`."""
-    def logits_at(i, history):
-      return self.logits(jnp.take_along_axis(history, position[:, None] + i, axis=1)[:, 0])
+    root = jnp.take_along_axis(text.history, text.position[:, None], axis=1)  # [B, 1]
 
-    draft, q = sample_block(logits_at, history, position, first, keys, gamma, standardizer)
-    return draft, q, state
+    def logits_of(state, depth, parents, tokens):
+      return self.logits(jnp.maximum(tokens[:, parents], 0) if depth else root), state
 
-  def distributions(self, tokens, history, first, standardizer):
+    return sample_tree(logits_of, state, text, tree, keys, standardizer)
+
+  def distributions(self, request, history, prefix_end, standardizer):
     """See `Drafter.distributions`."""
-    del tokens
-    return distributions_along(standardizer, self.logits(history[:, :-1]), history, first)
+    del request
+    return distributions_along(standardizer, self.logits(history[:, :-1]), history, prefix_end)
 
   def logits(self, last):
     """Log-probabilities of the token after each of `last`: int32 [...] -> float32 [..., V]."""

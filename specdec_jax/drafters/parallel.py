@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from specdec_jax.drafters.sampling_steps import distributions_along, sample_block
+from specdec_jax.drafters.chain import distributions_along
+from specdec_jax.drafters.levels import sample_tree
 from specdec_jax.errors import SettingError
 
 
@@ -42,26 +43,31 @@ class ParallelDrafter(struct.PyTreeNode):
   def check(self, target):
     del target  # the heads' own concern: whatever they propose is verified
 
-  def prefill(self, tokens, cache_length: int):
-    tokens = jnp.asarray(tokens)
+  def prefill(self, request, cache_length: int):
+    tokens = request.tokens
     return tokens if self.encode is None else self.encode(self.params, tokens, cache_length)
 
-  def propose(self, state, history, position, first, keys, gamma: int, standardizer):
-    """See `Drafter.propose`."""
-    logits = self.heads(self.params, state, history, position, gamma)
-    if logits.shape[:2] != (len(position), gamma):
+  def propose(self, state, text, tree, keys, standardizer):
+    """See `Drafter.propose`; all nodes of a level have the same head."""
+    batch, depth = len(text.position), tree.depth
+    logits = self.heads(self.params, state, text.history, text.position, depth)
+    if logits.shape[:2] != (batch, depth):
       raise SettingError(f'{self.name}: heads returned logits {list(logits.shape)}; they must be '
-                       f'[{len(position)}, {gamma}, V], a row of V for each of gamma tokens.')
-    draft, q = sample_block(lambda i, unused: logits[:, i], history, position, first, keys, gamma, standardizer)
-    return draft, q, state
+                         f'[{batch}, {depth}, V], a row of V for each of {depth} tokens.')
 
-  def distributions(self, tokens, history, first, standardizer, offset: int = 0):
+    def logits_of(state, level, parents, tokens):
+      del tokens
+      return jnp.broadcast_to(logits[:, level, None], (batch, len(parents), logits.shape[-1])), state
+
+    return sample_tree(logits_of, state, text, tree, keys, standardizer)
+
+  def distributions(self, request, history, prefix_end, standardizer, offset: int = 0):
     """See `Drafter.distributions`: the distributions of head `offset`, which sees the text up to so many tokens before.
 
     Heads further on see less and agree less, so tokens per call fall short of eq. 1 with
     the alpha of head 0. The first tokens of a text have heads up to their own place.
     """
-    state = self.prefill(tokens, history.shape[1])
+    state = self.prefill(request, history.shape[1])
     place = jnp.arange(history.shape[1] - 1)
     head = jnp.minimum(place, offset)
 
@@ -70,4 +76,4 @@ class ParallelDrafter(struct.PyTreeNode):
       return self.heads(self.params, state, history, position, offset + 1)[:, head]
 
     logits = jax.vmap(one, out_axes=1)(place, head)
-    return distributions_along(standardizer, logits, history, first)
+    return distributions_along(standardizer, logits, history, prefix_end)

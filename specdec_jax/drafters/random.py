@@ -4,12 +4,15 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from specdec_jax.drafters.interface import Proposal
+from specdec_jax.sampling import sample_several
+
 
 class RandomDrafter(struct.PyTreeNode):
   """Every token that may be decoded, with the same probability; alpha is 1 / their number.
 
   Neither the sampling nor logits processors change that: q is what the tokens are
-  drawn from, at temperature 0 too.
+  sampled from, at temperature 0 too.
   """
 
   @property
@@ -19,21 +22,35 @@ class RandomDrafter(struct.PyTreeNode):
   def check(self, target):
     del target  # any
 
-  def prefill(self, tokens, cache_length: int):
-    del tokens, cache_length
+  def prefill(self, request, cache_length: int):
+    del request, cache_length
     return ()
 
-  def propose(self, state, history, position, first, keys, gamma: int, standardizer):
+  def propose(self, state, text, tree, keys, standardizer):
     """See `Drafter.propose`."""
-    del history, position, first
-    count = _num_tokens(standardizer)
-    draft = jax.vmap(lambda key: jax.random.randint(key, (gamma,), 0, count, jnp.int32))(keys)
-    return draft, _uniform(standardizer, draft.shape), state
+    count, batch, expanded = _num_tokens(standardizer), len(text.position), sum(map(len, tree.expanded))
+    if tree.is_chain:
+      tokens = jax.vmap(lambda key: jax.random.randint(key, (tree.num_nodes,), 0, count, jnp.int32))(keys)
+    else:
+      tokens = jax.vmap(lambda key: _siblings(key, tree, count))(keys)
+    return Proposal(tokens, _uniform(standardizer, (batch, expanded))), state
 
-  def distributions(self, tokens, history, first, standardizer):
+  def distributions(self, request, history, prefix_end, standardizer):
     """See `Drafter.distributions`."""
-    del tokens, first
+    del request, prefix_end
     return _uniform(standardizer, history[:, 1:].shape)
+
+
+def _siblings(key, tree, count):
+  """int32 [M]: the children of each node are different tokens."""
+  tokens = jnp.full(tree.num_nodes, -1, jnp.int32)
+  uniform = jnp.full(count, 1 / count, jnp.float32)
+  for children in tree.children:
+    children = children[children >= 0][:count]  # there are no more different tokens: the rest is void
+    if len(children):
+      several = sample_several(uniform, jax.random.fold_in(key, children[0]), len(children))
+      tokens = tokens.at[children].set(several)
+  return tokens
 
 
 def _num_tokens(standardizer) -> int:
@@ -41,5 +58,6 @@ def _num_tokens(standardizer) -> int:
 
 
 def _uniform(standardizer, shape):
-  row = jnp.where(jnp.arange(standardizer.num_rows) < _num_tokens(standardizer), 1 / _num_tokens(standardizer), 0.0)
+  count = _num_tokens(standardizer)
+  row = jnp.where(jnp.arange(standardizer.num_rows) < count, 1 / count, 0.0)
   return jnp.broadcast_to(row.astype(jnp.float32), (*shape, standardizer.num_rows))

@@ -31,8 +31,7 @@ class Difference:
 def differences(target, inputs, batches, alone, speculative) -> list[Difference]:
   """Every example whose tokens differ; both are lists of `Result`, one for each batch."""
   found = []
-  standardizer = Standardizer(sampling=Sampling(temperature=0.0), num_rows=target.config.vocab_size,
-            num_tokens=target.num_tokens)
+  standardizer = Standardizer.of_target(target, Sampling(temperature=0.0))
   for batch, a, s in zip(batches, alone, speculative):
     for row, index in enumerate(batch.indices):
       unequal = np.flatnonzero(a.tokens[row] != s.tokens[row])

@@ -10,7 +10,10 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec as P
 
-from specdec_jax.decoding import decode_loop
+from specdec_jax.decoding import Settings, decode_loop
+from specdec_jax.drafters.interface import Request
+from specdec_jax.sampling import Sampling
+from specdec_jax.standardizer import Standardizer
 
 
 class DoesNotFit(Exception):
@@ -42,13 +45,16 @@ class Program:
     return self.arguments + self.outputs - self.aliased + self.temporaries + self.code
 
 
-def decode_program(target, drafter, settings, batch: int, input_length: int, mesh, options=None) -> Program:
+def decode_program(target, drafter, settings: Settings, sampling: Sampling, batch: int, input_length: int,
+                   mesh, options=None) -> Program:
   """`decoding.decode_loop` itself; models are of shapes with shardings on `mesh`."""
   rows = functools.partial(_struct, mesh=mesh, spec=P('data'))
-  lengths = rows((batch,), jnp.int32) if target.config.decoder_only else None
+  whole = functools.partial(_struct, mesh=mesh, spec=P())
+  request = Request(tokens=rows((batch, input_length), jnp.int32), lengths=rows((batch,), jnp.int32))
+  standardizer = jax.tree.map(lambda x: whole((), x.dtype), Standardizer.of_target(target, sampling))
   return _compile(decode_loop.lower(
-      target, drafter, rows((batch, input_length), jnp.int32), _struct((), jnp.uint32, mesh, P()),
-      rows((batch,), jnp.uint32), settings=settings, lengths=lengths), options)
+      target, drafter, request, whole((), jnp.uint32), rows((batch,), jnp.uint32), standardizer,
+      whole((), jnp.float32), settings=settings), options)
 
 
 def pass_program(model, tokens: int, batch: int, input_length: int, cache_length: int, mesh,

@@ -19,6 +19,7 @@ from specdec_jax.tpu.chips import GIB, get_chip
 from specdec_jax.tpu.prediction import Deployment, Predicted, predict, smallest_slice
 from specdec_jax.tpu.traffic import Assumptions, Pass
 from specdec_jax.tpu.weight_use import Audit, audit
+from specdec_jax.tree import Tree
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -130,16 +131,14 @@ def plan(target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v
   predicted = predict(deployment, gamma, alpha)
   mesh = partition.make_mesh(devices, data)
   placed = _placed(deployment, mesh)
-  settings = Settings(gamma=gamma, max_decode_len=max_decode_len, sampling=sampling)
+  settings = Settings(tree=None if draft is None else Tree.chain(gamma), max_decode_len=max_decode_len)
 
   tell = tell or (lambda words: None)
 
   weights, caches = _bytes(placed, gamma, mesh)
   program, refusal = None, None
   try:
-    tell(f'compiling the decode program for {chip} {topology}')
-    program = compile_lib.decode_program(placed.target, placed.drafter, settings, batch, input_length, mesh,
-                                         deployment.chip.compiler_options)
+    program = compile_lib.decode_program(placed.target, placed.drafter, settings, sampling, batch, input_length, mesh)
   except compile_lib.DoesNotFit as e:
     refusal = str(e)
   memory = Memory(

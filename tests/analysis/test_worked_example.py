@@ -15,7 +15,7 @@ def test_by_hand():
   o = worked_example.arithmetic((0.5, 0.5), (0.9, 0.1))
   np.testing.assert_allclose(o.accepted, [0.5, 0.1])
   np.testing.assert_allclose(o.corrected, [0, 0.4])
-  np.testing.assert_allclose(o.standardizer, [0.5, 0.5])
+  np.testing.assert_allclose(o.distribution, [0.5, 0.5])
   assert o.acceptance == pytest.approx(0.6)
 
 
@@ -25,11 +25,11 @@ def test_by_simulation():
   for part in ('accepted', 'corrected'):
     p = getattr(exact, part)
     assert np.all(np.abs(getattr(seen, part) - p) <= 4 * np.sqrt(p * (1 - p) / 40_000))
-  assert seen.corrected[0] == 0 and seen.standardizer.sum() == pytest.approx(1)
+  assert seen.corrected[0] == 0 and seen.distribution.sum() == pytest.approx(1)
 
 
 @given(distributions, distributions)
 def test_what_comes_out_is_p(p, q):
   o = worked_example.arithmetic(p, q)
-  np.testing.assert_allclose(o.standardizer, p, atol=1e-12)
+  np.testing.assert_allclose(o.distribution, p, atol=1e-12)
   assert o.acceptance == pytest.approx(np.minimum(p, q).sum())

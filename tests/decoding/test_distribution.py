@@ -53,8 +53,8 @@ def test_draft_of_other_tokens_follows_the_target(gamma, sampling):
 
 def test_baseline_follows_the_target():
   r = sd.autoregressive_decode(TARGET, toy.sources(ROWS, 1), max_decode_len=LENGTH)
-  standardizer = reference.text_distribution(TARGET, 1, LENGTH, sd.Sampling())
-  assert chisquare.texts(r.tokens, r.lengths, standardizer) > chisquare.ACCEPT
+  distribution = reference.text_distribution(TARGET, 1, LENGTH, sd.Sampling())
+  assert chisquare.texts(r.tokens, r.lengths, distribution) > chisquare.ACCEPT
 
 
 @pytest.mark.long
@@ -76,12 +76,12 @@ def test_late_tokens_follow_the_three_before_them(kind):
   for start in (6, 12):
     seen = np.zeros([size] * 4)
     np.add.at(seen, tuple(r.tokens[:, start:start + 4].T), 1)
-    standardizer = np.zeros_like(seen)
+    distribution = np.zeros_like(seen)
     for past in toy.prefixes(size, 3):
-      standardizer[past] = reference.next_distribution(lasting, 0, past, sd.Sampling())
+      distribution[past] = reference.next_distribution(lasting, 0, past, sd.Sampling())
     others = [0, 2, 3]
-    standardizer, seen = standardizer[..., others], seen[..., others]
-    assert chisquare.conditional(seen, standardizer / standardizer.sum(-1, keepdims=True)) > chisquare.ACCEPT
+    distribution, seen = distribution[..., others], seen[..., others]
+    assert chisquare.conditional(seen, distribution / distribution.sum(-1, keepdims=True)) > chisquare.ACCEPT
 
 
 def test_rows_with_the_same_input_are_independent():
@@ -131,8 +131,8 @@ def patched_decode(target, drafter, *, gamma, source=0, rows=ROWS):
   loop = jax.jit(lambda *args: decoding.decode_loop.__wrapped__(*args, settings))
   r = jax.device_get(loop(target, drafter, toy.sources(rows, source), 0,
                           np.arange(rows, dtype=np.uint32)))
-  standardizer = reference.text_distribution(target, source, LENGTH, sd.Sampling())
-  return chisquare.texts(r.tokens, r.lengths, standardizer)
+  distribution = reference.text_distribution(target, source, LENGTH, sd.Sampling())
+  return chisquare.texts(r.tokens, r.lengths, distribution)
 
 
 def other_rule(*, accept=None, next_distribution=None, uniform=None):
@@ -178,8 +178,8 @@ def test_broken_rule_is_rejected(name, monkeypatch):
 class ArgmaxDrafter(sd.ModelDrafter):
   """Drafts the most probable token but reports the soft distribution."""
 
-  def propose(self, cache, history, position, first, keys, gamma, standardizer):
-    greedy = ArgmaxLaw(**{f: getattr(standardizer, f) for f in standardizer.__dataclass_fields__})
+  def propose(self, cache, history, position, first, keys, gamma, distribution):
+    greedy = ArgmaxLaw(**{f: getattr(distribution, f) for f in distribution.__dataclass_fields__})
     return super().propose(cache, history, position, first, keys, gamma, greedy)
 
 

@@ -79,12 +79,12 @@ def test_broken_draft_leaves_the_distribution_exact():
   rows, target = 20_000, toy.random_toy(0)
   sound = toy.random_toy(1)
   broken = sound.replace(params=sound.params.at[..., 2:, :].set(np.nan))  # after tokens 2 and 3
-  standardizer = reference.text_distribution(target, 0, 5, sd.Sampling())
+  distribution = reference.text_distribution(target, 0, 5, sd.Sampling())
   rates = []
   for draft in (sound, broken, sound.replace(params=sound.params * np.nan)):
     r = sd.speculative_decode(target, sd.ModelDrafter(draft), toy.sources(rows), gamma=3,
                               max_decode_len=5)
-    assert chisquare.texts(r.tokens, r.lengths, standardizer) > chisquare.ACCEPT
+    assert chisquare.texts(r.tokens, r.lengths, distribution) > chisquare.ACCEPT
     assert set(r.status) == {Status.EOS, Status.LENGTH}
     rates.append(r.stats.acceptance_rate)
   assert rates[0] > rates[1] > rates[2] == 0

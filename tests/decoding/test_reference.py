@@ -70,8 +70,8 @@ def assert_sound(r, target, gamma, length):
   for row in range(len(r.tokens)):
     tokens, log_prob = [target.config.decoder_start_id], 0.0
     for token in r.tokens[row, :r.lengths[row]]:
-      standardizer = reference.next_distribution(target, row % toy.NUM_SOURCES, tokens, sd.Sampling())
-      log_prob += np.log(standardizer[token])
+      distribution = reference.next_distribution(target, row % toy.NUM_SOURCES, tokens, sd.Sampling())
+      log_prob += np.log(distribution[token])
       tokens.append(int(token))
     assert abs(r.scores[row] - log_prob) < 1e-4
 

@@ -15,8 +15,8 @@ ROWS, LENGTH, PIECES = 20_000, 5, 4
 def distribution_p_value(target, draft, **options):
   r = sd.speculative_decode(target, sd.ModelDrafter(draft), toy.sources(ROWS), gamma=3,
                             max_decode_len=LENGTH, **options)
-  standardizer = reference.text_distribution(target, 0, LENGTH, options.get('sampling', sd.Sampling()))
-  return chisquare.texts(r.tokens, r.lengths, standardizer), r
+  distribution = reference.text_distribution(target, 0, LENGTH, options.get('sampling', sd.Sampling()))
+  return chisquare.texts(r.tokens, r.lengths, distribution), r
 
 
 def padded(seed, rows):

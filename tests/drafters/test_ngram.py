@@ -10,7 +10,7 @@ import tiny
 import specdec_jax as sd
 from specdec_jax import logits_processors
 from specdec_jax.drafters import ngram_counts
-from specdec_jax.standardizer import Standardizer
+from specdec_jax.distribution import Standardizer
 
 TEXTS = [[2, 3, 2, 3, 1], [3, 2, 4, 1], np.array([2, 3, 1, 0, 0]), []]
 SIZE = 7
@@ -34,12 +34,12 @@ def test_counts_by_hand(bigram):
 
 
 def test_distributions_by_hand(bigram):
-  standardizer, unigram = np.exp(bigram.logits(jnp.array([2, 5, 99]))), smooth_unigram()
+  distribution, unigram = np.exp(bigram.logits(jnp.array([2, 5, 99]))), smooth_unigram()
   wanted = np.where(np.isin(np.arange(SIZE), [3, 4]), 0, unigram)
   wanted *= 0.25 / wanted.sum()
   wanted[[3, 4]] = 2.5 / 4, 0.5 / 4
-  np.testing.assert_allclose(standardizer[0], wanted, rtol=1e-5)
-  np.testing.assert_allclose(standardizer[1:], [unigram, unigram], rtol=1e-5)  # never seen, and outside the table
+  np.testing.assert_allclose(distribution[0], wanted, rtol=1e-5)
+  np.testing.assert_allclose(distribution[1:], [unigram, unigram], rtol=1e-5)  # never seen, and outside the table
   one = sd.NGramDrafter.fit(TEXTS, num_tokens=SIZE, order=1)
   np.testing.assert_allclose(np.exp(one.logits(jnp.array([2]))), [unigram], rtol=1e-5)
   assert one.successors.shape == (SIZE, 0)
@@ -47,10 +47,10 @@ def test_distributions_by_hand(bigram):
 
 def test_what_is_not_kept_goes_to_the_unigram_distribution():
   cut = sd.NGramDrafter.fit(TEXTS, num_tokens=SIZE, successors=1)
-  standardizer = np.exp(cut.logits(jnp.array([3])))[0]
-  assert standardizer[1] == pytest.approx(1.5 / 4)
+  distribution = np.exp(cut.logits(jnp.array([3])))[0]
+  assert distribution[1] == pytest.approx(1.5 / 4)
   rest = np.delete(smooth_unigram(), 1)
-  np.testing.assert_allclose(np.delete(standardizer, 1), rest * (2.5 / 4) / rest.sum(), rtol=1e-5)
+  np.testing.assert_allclose(np.delete(distribution, 1), rest * (2.5 / 4) / rest.sum(), rtol=1e-5)
 
 
 def test_sampling_mask_and_processors_apply(bigram):

@@ -25,6 +25,6 @@ def check(target, draft, *, gamma, sampling=sd.Sampling(), source=0, length=LENG
   r = sd.speculative_decode(target, drafter, toy.sources(rows, source), gamma=gamma,
                             sampling=sampling, max_decode_len=length,
                             logits_processors=processors, **options)
-  standardizer = reference.text_distribution(target, source, length, sampling, reference_processors)
-  assert abs(sum(standardizer.values()) - 1) < 1e-9
-  return chisquare.texts(r.tokens, r.lengths, standardizer), r
+  distribution = reference.text_distribution(target, source, length, sampling, reference_processors)
+  assert abs(sum(distribution.values()) - 1) < 1e-9
+  return chisquare.texts(r.tokens, r.lengths, distribution), r

@@ -39,6 +39,6 @@ def check(target, draft, *, gamma, sampling=sd.Sampling(), length=4, rows=9_000,
   tokens, lengths = np.tile(TOKENS, (rows // 3, 1)), np.tile(LENGTHS, rows // 3)
   r = sd.speculative_decode(target, sd.ModelDrafter(draft), tokens, lengths=lengths, gamma=gamma,
                             sampling=sampling, max_decode_len=length, **options)
-  standardizer = lambda i: reference.text_distribution(distribution_of or target, 0, length, sampling,
+  distribution = lambda i: reference.text_distribution(distribution_of or target, 0, length, sampling,
                                      given=PROMPTS[i if behind is None else behind])
-  return [chisquare.texts(r.tokens[i::3], r.lengths[i::3], standardizer(i)) for i in range(len(PROMPTS))], r
+  return [chisquare.texts(r.tokens[i::3], r.lengths[i::3], distribution(i)) for i in range(len(PROMPTS))], r

@@ -70,15 +70,15 @@ def next_distribution(toy, source, tokens, sampling, processors=()):
 def text_distribution(toy, source, length, sampling, processors=(), given=None) -> dict[tuple[int, ...], float]:
   """The probability of every text behind `given` or the start token: up to EOS, or `length` tokens."""
   given = (toy.config.decoder_start_id,) if given is None else given
-  standardizer, open_texts = {}, {(): 1.0}
+  distribution, open_texts = {}, {(): 1.0}
   for _ in range(length):
     longer = {}
     for text, mass in open_texts.items():
       for x, p in enumerate(next_distribution(toy, source, (*given, *text), sampling, processors)):
         if p > 0:
-          (standardizer if x == toy.eos_id else longer)[(*text, x)] = mass * p
+          (distribution if x == toy.eos_id else longer)[(*text, x)] = mass * p
     open_texts = longer
-  return standardizer | open_texts
+  return distribution | open_texts
 
 
 @dataclasses.dataclass
@@ -112,8 +112,8 @@ def decode(target, draft, source, *, gamma, sampling, length, seed=0, row_id=0,
     p = [next_distribution(target, source, text + drafted[:i], sampling) for i in range(gamma + 1)]
     u_key, next_key = jax.random.split(rule_key)
     u = np.asarray(jax.random.uniform(u_key, (gamma,)), np.float64)
-    n, standardizer = verify(p, q, drafted, u, lenience)
-    new = drafted[:n] + [_draw(standardizer, next_key)]
+    n, distribution = verify(p, q, drafted, u, lenience)
+    new = drafted[:n] + [_draw(distribution, next_key)]
     ended = at + new.index(target.eos_id) + 1 if target.eos_id in new else length
     blocks.append((at, n, min(length, ended)))
     text += new
@@ -126,5 +126,5 @@ def decode(target, draft, source, *, gamma, sampling, length, seed=0, row_id=0,
                  accepted_by_position=accepted, drafted_by_position=drafted)
 
 
-def _draw(standardizer, key) -> int:
-  return int(jax.random.categorical(key, jnp.log(jnp.asarray(standardizer, jnp.float32))))
+def _draw(distribution, key) -> int:
+  return int(jax.random.categorical(key, jnp.log(jnp.asarray(distribution, jnp.float32))))

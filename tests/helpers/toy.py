@@ -41,6 +41,21 @@ class Toy(Model):
     logits = self.params[cache['source'][:, None], back(2), back(1), back(0)]
     return logits, {**cache, 'fed': fed}
 
+  def tree_step(self, cache, tokens, positions, slots, key_positions, visible):
+    fed = self.write(cache['fed'], tokens, slots)
+    nothing = self.config.vocab_size
+
+    def back(distance):  # the token that a node sees so many places before it in its text
+      there = visible & (key_positions[:, None] == positions[..., None] - distance)
+      found = jnp.where(there, fed[:, None], -1).max(-1)
+      return jnp.where(there.any(-1), found, nothing)
+
+    logits = self.params[cache['source'][:, None], back(2), back(1), back(0)]
+    return logits, {**cache, 'fed': fed}, tokens
+
+  def commit(self, cache, block, nodes, slots):
+    return {**cache, 'fed': self.write(cache['fed'], jnp.take_along_axis(block, nodes, axis=1), slots)}
+
   def write(self, fed, tokens, positions):
     return jax.vmap(lambda row, new, at: lax.dynamic_update_slice(row, new, (at,)))(
         fed, tokens, positions)

@@ -1,0 +1,80 @@
+"""The two functions that decode a batch: with drafts, and the one-token baseline."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from specdec_jax import checks, rule
+from specdec_jax.decoding import inputs
+from specdec_jax.decoding.loop import decode_loop
+from specdec_jax.decoding.settings import Settings
+from specdec_jax.drafters.interface import Drafter
+from specdec_jax.logits_processors import checked as checked_processors
+from specdec_jax.model import Model
+from specdec_jax.results import Result
+from specdec_jax.sampling import Sampling
+from specdec_jax.standardizer import Standardizer
+from specdec_jax.tree import Tree
+
+
+def speculative_decode(target: Model, drafter: Drafter | Model, tokens: Any, *, gamma: int | None = None,
+                       tree: Tree | int | None = None, sampling: Sampling = Sampling(), max_decode_len: int = 128,
+                       seed: int = 0, ids: Any = None, lenience: float = 1.0, verification: str = 'token',
+                       logits_processors: Sequence[Callable] = (), lengths: Any = None,
+                       buckets: Sequence[int] | None = None, trace: bool = False) -> Result:
+  """Decodes with drafts; for lenience 1 the text follows the target's own distribution exactly.
+
+  A row's result depends on (seed, its id) alone, not on its place in a batch or on
+  the other rows. At temperature 0 it is the target's greedy text.
+
+  Args:
+    target: the `Model` whose distribution is sampled.
+    drafter: such as `ModelDrafter(draft)`; a `Model` drafts too.
+    tokens: int [B, S], encoder tokens, padded on the right; of a decoder-only model the prompts.
+    gamma: draft tokens an iteration, at least 1; 7 by default.
+    tree: in place of gamma, a `Tree` of candidates; a number is a chain of so many.
+    sampling: temperature, top-k and top-p, for both models.
+    max_decode_len: most tokens a row may get, EOS counted.
+    seed, ids: random keys come from (seed, ids[b]); ids int [B], by default 0 to B - 1.
+    lenience: 1 is exact; less accepts more [app. A.5].
+    verification: the acceptance rule: 'token', or for chains 'block'; see `verify`.
+    logits_processors: see `logits_processors`; applied to both models.
+    lengths: int [B], tokens of each prompt of a decoder-only model (any id may be real); all S by default.
+    buckets: lengths that the inputs are padded to, each a program of its own; by default few, () for none.
+    trace: keep what each iteration drafted and accepted in `Result.trace`.
+
+  Returns:
+    `Result`, on the host.
+
+  Raises:
+    SettingError: an argument of a wrong type or value, or that does not fit the models.
+  """
+  target = inputs.checked_target(target)
+  tree = inputs.checked_tree(gamma, tree)
+  rule.check(lenience, verification, tree.is_chain)
+  drafter = inputs.checked_drafter(drafter, target)
+  settings = Settings(tree=tree, max_decode_len=checks.whole('max_decode_len', max_decode_len, 1),
+                      verification=verification, lenient=lenience < 1, trace=checks.flag('trace', trace))
+  return _run(target, drafter, tokens, lengths, seed, ids, sampling, logits_processors, buckets, settings, lenience)
+
+
+def autoregressive_decode(target: Model, tokens: Any, *, sampling: Sampling = Sampling(), max_decode_len: int = 128,
+                          seed: int = 0, ids: Any = None, logits_processors: Sequence[Callable] = (),
+                          lengths: Any = None, buckets: Sequence[int] | None = None) -> Result:
+  """The one-token baseline: the same loop without a draft. Arguments as `speculative_decode`."""
+  settings = Settings(tree=None, max_decode_len=checks.whole('max_decode_len', max_decode_len, 1))
+  return _run(inputs.checked_target(target), None, tokens, lengths, seed, ids, sampling, logits_processors, buckets,
+              settings, 1.0)
+
+
+def _run(target, drafter, tokens, lengths, seed, ids, sampling, processors, buckets, settings, lenience) -> Result:
+  seed, sampling = inputs.checked_seed(seed), inputs.checked_sampling(sampling)
+  processors = checked_processors(processors, target)
+  request, ids = inputs.request(target, drafter, tokens, lengths, ids, settings.max_decode_len, buckets)
+  standardizer = Standardizer.of_target(target, sampling, processors)
+  result = jax.device_get(
+      decode_loop(target, drafter, request, seed, ids, standardizer, np.float32(lenience), settings))
+  most = result.stats.target_calls.max()
+  return result.replace(trace=jax.tree.map(lambda x: x[:, :most], result.trace))

@@ -1,0 +1,120 @@
+"""What comes into a decode: checked, padded to one of few lengths, and put where the models lie."""
+
+from typing import Any
+
+import numpy as np
+
+from specdec_jax import checks
+from specdec_jax.drafters.interface import Drafter, Request
+from specdec_jax.drafters.model import ModelDrafter
+from specdec_jax.errors import SettingError
+from specdec_jax.model import Model
+from specdec_jax.parallel.mesh import place_rows
+from specdec_jax.sampling import Sampling
+from specdec_jax.tree import Tree
+
+MOST_KEYS = 2 ** 32 - 1  # seeds and ids are 32 bits of a random key
+SHORTEST = 16  # of the lengths that inputs are padded to
+
+
+def request(target: Model, drafter: Any, tokens: Any, lengths: Any, ids: Any, max_decode_len: int,
+            buckets: Any = None) -> tuple[Request, np.ndarray]:
+  """The rows of a decode and their ids, uint32 [B], on the devices of the models.
+
+  Args:
+    target, drafter: what will decode; their devices count.
+    tokens, lengths, ids, buckets: as in `speculative_decode`.
+    max_decode_len: checked.
+
+  Raises:
+    SettingError: anything that does not fit the target.
+  """
+  tokens = target.check_tokens(tokens)
+  lengths = target.check_lengths(tokens, lengths, max_decode_len)
+  ids = checked_ids(ids, len(tokens))
+  padding = 0 if target.config.decoder_only else target.config.pad_id
+  made = unplaced_request(target, pad(tokens, padded_length(tokens.shape[1], buckets), padding), lengths)
+  tokens, lengths, ids = place_rows((target, drafter), made.tokens, made.lengths, ids)
+  return Request(tokens=tokens, lengths=lengths), ids
+
+
+def unplaced_request(target: Model, tokens: np.ndarray, lengths: np.ndarray | None) -> Request:
+  """A request on the host of what was checked before.
+
+  Args:
+    target: whose pad id counts.
+    tokens: int32 [B, S].
+    lengths: int32 [B], of prompts; None counts up to each row's last token that is no padding, of a decoder-only
+      model all.
+  """
+  tokens = np.asarray(tokens, np.int32)
+  if lengths is None:
+    real = np.ones_like(tokens, bool) if target.config.decoder_only else tokens != target.config.pad_id
+    lengths = np.where(real, np.arange(1, tokens.shape[1] + 1), 0).max(1)
+  return Request(tokens=tokens, lengths=np.asarray(lengths, np.int32))
+
+
+def padded_length(length: int, buckets: Any = None) -> int:
+  """The least of the lengths that inputs are padded to, so that few programs are compiled.
+
+  Args:
+    length: of the longest row.
+    buckets: ascending lengths; beyond them, and where they are empty, nothing is padded. None: 16 and 32, then
+      powers of two and what lies half way between two of them (48, 64, 96, 128, 192, ...).
+  """
+  if buckets is None:
+    power = max(SHORTEST, 1 << (length - 1).bit_length())
+    return power if power <= 32 or length > power * 3 // 4 else power * 3 // 4
+  return min((b for b in checks.wholes('buckets', buckets, 1, empty=True) if b >= length), default=length)
+
+
+def pad(tokens: np.ndarray, length: int, value: int) -> np.ndarray:
+  """[B, S] -> [B, length], the value on the right."""
+  return np.pad(tokens, ((0, 0), (0, length - tokens.shape[1])), constant_values=value)
+
+
+def checked_ids(ids: Any, batch: int) -> np.ndarray:
+  """uint32 [B]; 0 to B - 1 where there are none."""
+  if ids is None:
+    return np.arange(batch, dtype=np.uint32)
+  ids = checks.integers('ids', ids, (batch,), f'of shape [{batch}], one a row of tokens')
+  if ids.min() < 0 or ids.max() > MOST_KEYS:
+    raise SettingError(f'ids go from {ids.min()} to {ids.max()}; they must be 0 to {MOST_KEYS}.')
+  return ids.astype(np.uint32)
+
+
+def checked_seed(seed: Any) -> np.ndarray:
+  """uint32 scalar."""
+  return np.uint32(checks.whole('seed', seed, 0, MOST_KEYS))
+
+
+def checked_sampling(sampling: Any) -> Sampling:
+  """SettingError for what is no `Sampling`."""
+  return checks.instance('sampling', sampling, Sampling, 'a Sampling, such as Sampling(temperature=0.0)')
+
+
+def checked_drafter(drafter: Any, target: Model) -> Drafter:
+  """The drafter, a `Model` in a `ModelDrafter`; SettingError where it cannot draft for the target."""
+  if isinstance(drafter, Model):
+    drafter = ModelDrafter(drafter)
+  missing = isinstance(drafter, type) or not isinstance(drafter, Drafter)
+  if missing:
+    raise SettingError(f'drafter is {checks.shown(drafter)}; it must be a drafter, such as ModelDrafter(draft), or a '
+                       'draft Model.')
+  drafter.check(target)
+  return drafter
+
+
+def checked_target(target: Any) -> Model:
+  """SettingError for what is no `Model`."""
+  return checks.instance('target', target, Model, "a Model, such as load_model('embedded:ende/target')")
+
+
+def checked_tree(gamma: Any, tree: Any) -> Tree:
+  """A chain of gamma nodes (7 by default), or the tree, which may be a number too."""
+  if tree is None:
+    return Tree.chain(checks.whole('gamma', 7 if gamma is None else gamma, 1,
+                                   hint=' (autoregressive_decode decodes without a draft)'))
+  if gamma is not None:
+    raise SettingError(f'gamma is {checks.shown(gamma)} and there is a tree too; give one of them.')
+  return tree if isinstance(tree, Tree) else Tree.chain(checks.whole('tree', tree, 1, hint=', or a Tree'))

@@ -1,0 +1,72 @@
+"""What the loop carries from one iteration to the next: rows that do not know of each other."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from specdec_jax.decoding.settings import Settings
+from specdec_jax.drafters.interface import Request, Text
+from specdec_jax.results import Result, Stats, Status, Trace
+
+
+class State(struct.PyTreeNode):
+  """The loop's carry: B rows in every array, so that a row can be taken out and another put in its place.
+
+  N = given tokens + `Settings.room` slots, of the history as of the caches.
+
+  Attributes:
+    text: history, position of the last committed token (which is not yet in the caches) and the prefix's end.
+    keys: typed keys [B], of the row's seed and id; an iteration's come from them and the position.
+    status: int32 [B], see `Status`.
+    scores: float32 [B], log-probability (nats) of the emitted tokens.
+    stats: see `Stats`.
+    target_cache: of the target.
+    drafter_state: of the drafter; None in plain decoding.
+    trace: as long as max_decode_len; None where it was not asked for.
+  """
+
+  text: Text
+  keys: jax.Array
+  status: jax.Array
+  scores: jax.Array
+  stats: Stats
+  target_cache: Any
+  drafter_state: Any
+  trace: Trace | None
+
+  @property
+  def running(self) -> jax.Array:
+    """bool [B]."""
+    return self.status == Status.RUNNING
+
+
+def start(target, drafter, request: Request, keys: jax.Array, settings: Settings) -> State:
+  """Encodes the inputs, once per model, and makes empty caches and counts."""
+  prefix, prefix_lengths = target.decoder_prefix(request.tokens, request.lengths)
+  batch, longest = prefix.shape
+  num_slots = longest + settings.room
+  with jax.named_scope('target_encoder'):
+    target_cache = target.prefill(request.tokens, num_slots)
+  with jax.named_scope('draft_encoder'):
+    drafter_state = drafter.prefill(request, num_slots) if settings.tree else None
+  return State(
+      text=Text(history=jnp.pad(prefix, ((0, 0), (0, settings.room))), position=prefix_lengths - 1,
+                prefix_end=prefix_lengths - 1),
+      keys=keys,
+      status=jnp.full(batch, Status.RUNNING, jnp.int32),
+      scores=jnp.zeros(batch, jnp.float32),
+      stats=Stats.zeros(batch, settings.tree),
+      target_cache=target_cache, drafter_state=drafter_state,
+      trace=Trace.zeros(batch, settings.max_decode_len, settings.tree) if settings.trace else None)
+
+
+def finish(state: State, settings: Settings) -> Result:
+  """What the rows have come to."""
+  place = jnp.arange(settings.max_decode_len)
+  at = state.text.prefix_end[:, None] + 1 + place
+  tokens = jnp.take_along_axis(state.text.history, at, axis=1)
+  lengths = state.stats.emitted
+  return Result(tokens=jnp.where(place < lengths[:, None], tokens, 0), lengths=lengths,
+                status=state.status, scores=state.scores, stats=state.stats, trace=state.trace)
