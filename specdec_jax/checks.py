@@ -108,6 +108,8 @@ def integers(name: str, value: Any, shape: Sequence[int | None], what: str) -> n
 
 def shown(value: Any) -> str:
   """A value as a message shows it: short, on one line, classes by their name."""
+  if isinstance(value, np.generic):
+    value = value.item()
   if isinstance(value, type):
     return f'the class {value.__name__}'
   if isinstance(value, (str, numbers.Number, bool, type(None), list, tuple, dict, set)):

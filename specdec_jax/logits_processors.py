@@ -5,8 +5,8 @@ Each is a frozen dataclass called as `processor(logits [V], context) -> logits [
 token came from the draft or from the target.
 """
 
-from collections.abc import Callable, Iterable
 import dataclasses
+from collections.abc import Callable, Iterable
 
 import jax
 import jax.numpy as jnp

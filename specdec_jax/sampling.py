@@ -4,8 +4,8 @@ import dataclasses
 from typing import Any
 
 import jax
-from jax import lax
 import jax.numpy as jnp
+from jax import lax
 
 from specdec_jax import checks
 
@@ -35,7 +35,7 @@ class Sampling:
     settings = {
         'temperature': checks.real(
             'Sampling.temperature', self.temperature, lambda t: t == 0 or 1e-30 < t < float('inf'),
-            '0 (greedy) or positive (above 1e-30, the least that float32 can divide by)'),
+            'that is 0 (greedy) or positive (above 1e-30, the least that float32 can divide by)'),
         'top_k': checks.whole('Sampling.top_k', self.top_k, 0, hint=' (0 keeps all)'),
         'top_p': checks.real('Sampling.top_p', self.top_p, lambda p: 0 < p <= 1, 'in (0, 1] (1 keeps all)'),
     }

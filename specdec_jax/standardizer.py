@@ -1,12 +1,12 @@
 """From a model's raw logits to the distribution at each position: one way, for target and draft alike."""
 
-from collections.abc import Callable
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
-from flax import struct
 import jax
 import jax.numpy as jnp
+from flax import struct
 
 from specdec_jax import sampling as sampling_lib
 from specdec_jax.sampling import Sampling

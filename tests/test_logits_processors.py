@@ -54,11 +54,11 @@ def test_processors_are_static_and_equal_by_value():
 
 
 @pytest.mark.parametrize('make, message', [
-    (lambda: RepetitionPenalty(0), 'RepetitionPenalty.penalty is 0; it must be positive'),
+    (lambda: RepetitionPenalty(0), 'RepetitionPenalty.penalty is 0; it must be a number above 0'),
     (lambda: RepetitionPenalty(float('nan')), 'RepetitionPenalty.penalty is nan'),
     (lambda: MinimumLength(-1), 'MinimumLength.length is -1'),
-    (lambda: ForbiddenTokens(()), r'ForbiddenTokens.tokens is \(\); give at least one id'),
-    (lambda: ForbiddenTokens((3, -1)), r'ForbiddenTokens.tokens is \(3, -1\)'),
+    (lambda: ForbiddenTokens(()), 'ForbiddenTokens.tokens is empty; it needs at least one value'),
+    (lambda: ForbiddenTokens((3, -1)), r'ForbiddenTokens.tokens\[1\] is -1'),
 ])
 def test_bad_settings_are_named(make, message):
   with pytest.raises(ValueError, match=message):

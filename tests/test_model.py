@@ -65,6 +65,6 @@ def test_passes_through_jit_as_an_argument():
 
 
 def test_given_is_the_configs_start_token():
-  given, lengths = tiny.random_t5(0, decoder_start_id=7).given(np.zeros((3, 5), np.int32))
+  given, lengths = tiny.random_t5(0, decoder_start_id=7).decoder_prefix(np.zeros((3, 5), np.int32))
   np.testing.assert_array_equal(given, [[7]] * 3)
   np.testing.assert_array_equal(lengths, [1] * 3)

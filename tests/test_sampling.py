@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import reference
 
-from specdec_jax.sampling import Sampling, draw
+from specdec_jax.sampling import Sampling, sample
 
 SETTINGS = [Sampling(temperature=t, top_k=k, top_p=p)
             for t in (0.0, 0.5, 1.0, 1.7) for k in (0, 1, 3, 9) for p in (0.35, 0.9, 1.0)]
@@ -95,7 +95,7 @@ def test_same_under_jit_and_vmap(settings):
 
 def test_draw_follows_the_distribution_and_never_takes_a_zero():
   probs = jnp.array([0.0, 0.5, 0.3, 0.0, 0.2])
-  drawn = jax.vmap(draw, (None, 0))(probs, jax.random.split(jax.random.key(0), 50_000))
+  drawn = jax.vmap(sample, (None, 0))(probs, jax.random.split(jax.random.key(0), 50_000))
   assert chisquare.counts(np.bincount(drawn, minlength=5), probs) > chisquare.ACCEPT
 
 
@@ -105,7 +105,7 @@ def test_draw_follows_a_distribution_of_several_blocks(size):
   probs = rng.exponential(size=size) * (rng.random(size) < 0.6)
   probs[64:96] = 0.0  # whole blocks without mass, too
   probs = jnp.asarray(probs / probs.sum(), jnp.float32)
-  drawn = jax.vmap(draw, (None, 0))(probs, jax.random.split(jax.random.key(size), 100_000))
+  drawn = jax.vmap(sample, (None, 0))(probs, jax.random.split(jax.random.key(size), 100_000))
   assert chisquare.counts(np.bincount(drawn, minlength=size), probs) > chisquare.ACCEPT
   assert drawn.max() < size
 
@@ -114,18 +114,18 @@ def test_draw_takes_what_is_certain_wherever_it_stands():
   keys = jax.random.split(jax.random.key(0), 8)
   for token in (0, 63, 64, 127, 299):
     one_hot = jax.nn.one_hot(token, 300)
-    assert (jax.vmap(draw, (None, 0))(one_hot, keys) == token).all()
-  assert (jax.vmap(draw, (None, 0))(jnp.full(300, jnp.nan), keys) < 300).all()
+    assert (jax.vmap(sample, (None, 0))(one_hot, keys) == token).all()
+  assert (jax.vmap(sample, (None, 0))(jnp.full(300, jnp.nan), keys) < 300).all()
 
 
 @pytest.mark.parametrize('settings, message', [
-    ({'temperature': -0.1}, 'temperature is -0.1; it must be 0'),
+    ({'temperature': -0.1}, 'temperature is -0.1; it must be a number that is 0'),
     ({'temperature': float('nan')}, 'temperature is nan'),
     ({'temperature': float('inf')}, 'temperature is inf'),
     ({'temperature': 1e-40}, 'temperature is 1e-40'),
     ({'top_k': -1}, 'top_k is -1; it must be a whole number'),
     ({'top_k': 2.5}, 'top_k is 2.5; it must be a whole number'),
-    ({'top_p': 0}, r'top_p is 0; it must be in \(0, 1\]'),
+    ({'top_p': 0}, r'top_p is 0; it must be a number in \(0, 1\]'),
     ({'top_p': 1.01}, 'top_p is 1.01'),
     ({'top_p': float('nan')}, 'top_p is nan'),
 ])

@@ -12,15 +12,17 @@ RNG = np.random.default_rng(0)
 LOGITS = RNG.normal(size=(2, 3, 8)).astype(np.float32)
 HISTORY = np.array([[0, 3, 4, 5, 2, 2], [0, 6, 3, 3, 7, 7]], np.int32)
 LENGTHS = np.array([[1, 2, 3], [2, 3, 4]], np.int32)
-FIRST = np.zeros(2, np.int32)
+PREFIX_END = np.zeros(2, np.int32)
 
 
 def standardizer(**changes):
-  return Standardizer(**{'sampling': Sampling(), 'num_rows': 8, 'num_tokens': 8, **changes})
+  settings = {'sampling': Sampling(), 'num_rows': 8, 'num_tokens': 8, **changes}
+  return Standardizer.of(settings.pop('sampling'), **settings)
 
 
-def probabilities(logits=LOGITS, **changes):
-  return np.asarray(standardizer(**changes).probabilities(logits, HISTORY, LENGTHS, FIRST))
+def probabilities(logits=LOGITS, history=HISTORY, lengths=LENGTHS, prefix_end=PREFIX_END, **changes):
+  made = standardizer(**changes)
+  return np.asarray(made.probabilities(made.process(logits, history, lengths, prefix_end)))
 
 
 def softmax(x):
@@ -47,8 +49,7 @@ def test_tables_of_other_sizes_are_cut_and_padded():
 
 def test_masked_rows_do_not_take_a_place_in_top_k():
   logits = np.array([[[0, 1, 2, 3, 9, 9, 9, 9]]], np.float32)
-  got = standardizer(num_tokens=4, sampling=Sampling(top_k=2)).probabilities(
-      logits, HISTORY[:1], LENGTHS[:1, :1], FIRST[:1])
+  got = probabilities(logits, HISTORY[:1], LENGTHS[:1, :1], PREFIX_END[:1], num_tokens=4, sampling=Sampling(top_k=2))
   np.testing.assert_allclose(got[0, 0, :4], [0, 0, 1 / (1 + np.e), np.e / (1 + np.e)], rtol=1e-5)
 
 
@@ -71,11 +72,10 @@ def test_given_tokens_are_not_counted_as_generated():
   def mark(logits, context):
     return logits.at[0].set(context.generated.astype(jnp.float32))
 
-  for first in (0, 1):
-    got = standardizer(processors=(mark,)).probabilities(
-        np.zeros((2, 3, 8), np.float32), HISTORY, LENGTHS, np.full(2, first, np.int32))
+  for end in (0, 1):
+    got = probabilities(np.zeros((2, 3, 8), np.float32), prefix_end=np.full(2, end, np.int32), processors=(mark,))
     expected = np.zeros((2, 3, 8))
-    expected[..., 0] = LENGTHS - 1 - first
+    expected[..., 0] = LENGTHS - 1 - end
     np.testing.assert_allclose(got, softmax(expected), rtol=1e-5)
 
 
@@ -99,3 +99,20 @@ def test_sample_takes_one_token_a_row_by_its_own_key():
                           sampling=Sampling(temperature=0))
   np.testing.assert_array_equal(first, [2, 0])
   np.testing.assert_array_equal(one_hot, np.eye(4)[[2, 0]])
+
+
+def test_each_place_may_have_a_text_of_its_own():
+  def mark(logits, context):
+    return logits.at[0].set(context.tokens.sum().astype(jnp.float32))
+
+  histories = np.stack([HISTORY + i for i in range(3)], axis=1)  # [B, T, N]
+  got = standardizer(processors=(mark,)).process(LOGITS, histories, LENGTHS, PREFIX_END)[..., 0]
+  expected = [[histories[b, t, :LENGTHS[b, t]].sum() for t in range(3)] for b in range(2)]
+  np.testing.assert_array_equal(got, expected)
+
+
+def test_processors_know_what_ends_a_text():
+  spied = []
+  spy = lambda logits, context: spied.append(context.eos_ids) or logits
+  probabilities(processors=(spy,), eos_ids=(3, 5))
+  assert set(spied) == {(3, 5)}

@@ -11,9 +11,9 @@ from jax import lax
 
 from specdec_jax import checks, rule
 from specdec_jax.decoding import autoregressive_decode, inputs
-from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.drafters.chain import distributions_along
 from specdec_jax.drafters.interface import Request
+from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.errors import SettingError
 from specdec_jax.model import Model
 from specdec_jax.sampling import Sampling

@@ -25,7 +25,7 @@ class Outcome:
   corrected: np.ndarray
 
   @property
-  def standardizer(self) -> np.ndarray:
+  def distribution(self) -> np.ndarray:
     """float [V], what comes out in all: p."""
     return self.accepted + self.corrected
 

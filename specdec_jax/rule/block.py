@@ -7,8 +7,8 @@ The text's distribution is the target's all the same, and no rule for chains acc
 """
 
 import jax
-from jax import lax
 import jax.numpy as jnp
+from jax import lax
 
 from specdec_jax.rule.residual import residual
 from specdec_jax.sampling import sample

@@ -31,7 +31,7 @@ def verify_greedy_tree(logits: jax.Array, tokens: jax.Array, tree: Tree,
   if lenience is not None:
     ratio = jnp.exp(logits[parents, tokens] - logits.max(-1)[parents])  # p(x) / max(p)
     matches |= (tokens >= 0) & (ratio >= lenience) & (ratio > 0)
-  children = jnp.asarray(tree.children_table)
+  children = jnp.asarray(tree.children)
   node, count, path = jnp.int32(-1), jnp.int32(0), []
   for level in range(tree.depth):
     candidates = children[node + 1]

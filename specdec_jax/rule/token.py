@@ -3,8 +3,9 @@
 from typing import Any
 
 import jax
-from jax import lax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
 
 from specdec_jax.rule.residual import residual
 from specdec_jax.sampling import sample
@@ -38,7 +39,8 @@ def verify_tree(p: jax.Array, q: jax.Array | None, tokens: jax.Array, tree: Tree
   """
   accept_key, next_key = jax.random.split(key)
   u = jax.random.uniform(accept_key, (tree.num_nodes,), jnp.float32)
-  children, row_of = (jnp.asarray(table) for table in (tree.children_table, tree.expanded_index))
+  children = jnp.asarray(np.pad(tree.children, ((0, 0), (0, 1)), constant_values=-1))  # -1 after the last
+  row_of = jnp.asarray(tree.expanded_index)
   depth = tree.depth
 
   def q_after(node):

@@ -84,7 +84,7 @@ def check(output_dir: str, target: Model = gin.REQUIRED, draft: Model = gin.REQU
 def example() -> dict:
   """The two-token example by both ways: JSON-ready."""
   as_dict = lambda o: {'acceptance': o.acceptance, 'accepted': o.accepted.tolist(),
-                       'corrected': o.corrected.tolist(), 'distribution': o.standardizer.tolist()}
+                       'corrected': o.corrected.tolist(), 'distribution': o.distribution.tolist()}
   return {'p': P, 'q': Q, 'draws': DRAWS, 'arithmetic': as_dict(worked_example.arithmetic(P, Q)),
           'simulation': as_dict(worked_example.simulation(P, Q, DRAWS))}
 

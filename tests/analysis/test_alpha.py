@@ -99,7 +99,7 @@ class Soft(sd.RandomDrafter):
 
   q: tuple = ()
 
-  def distributions(self, tokens, history, first, standardizer):
+  def distributions(self, request, history, prefix_end, standardizer):
     return jnp.broadcast_to(jnp.asarray(self.q, jnp.float32), (*history[:, 1:].shape, standardizer.num_rows))
 
 

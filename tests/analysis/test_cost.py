@@ -5,9 +5,12 @@ import pytest
 
 import specdec_jax as sd
 from specdec_jax.analysis import cost as cost_lib, operations, theory
+from specdec_jax.decoding.inputs import unplaced_request
+from specdec_jax.drafters.interface import Text
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.sampling import Sampling
 from specdec_jax.standardizer import Standardizer
+from specdec_jax.tree import Tree
 
 
 def test_every_part_is_timed(target, draft):
@@ -26,38 +29,47 @@ def test_every_part_is_timed(target, draft):
                          ids=lambda d: d.name)
 def test_drafters_that_compute_nothing_beforehand_are_timed_too(target, drafter):
   tokens = jnp.asarray(target.encode(['new media']))
-  standardizer = Standardizer(sampling=Sampling(), num_rows=128, num_tokens=target.num_tokens)
-  encodings = lambda calls: cost_lib._encodings(drafter, tokens, calls=calls, slots=20)
+  standardizer = Standardizer.of(Sampling(), num_rows=128, num_tokens=target.num_tokens)
+  request = unplaced_request(target, tokens, None)
+  encodings = lambda calls: cost_lib._encodings(drafter, request, calls=calls, slots=20)
   assert 2 <= cost_lib._calls_for(encodings, 0.01) <= cost_lib._MOST_CALLS
-  state = drafter.prefill(tokens, 20)
-  state, *_ = cost_lib._proposals(drafter, state, jnp.full((1, 20), 2), jnp.full(1, 5), calls=3, gamma=2,
-                                  standardizer=standardizer)
-  assert jax.tree.structure(state) == jax.tree.structure(drafter.prefill(tokens, 20))
+  state = drafter.prefill(request, 20)
+  state, *_ = cost_lib._proposals(drafter, state, text(), calls=3, gamma=2, standardizer=standardizer)
+  assert jax.tree.structure(state) == jax.tree.structure(drafter.prefill(request, 20))
+
+
+def text():
+  """One row whose text ends at place 5."""
+  return Text(history=jnp.full((1, 20), 2, jnp.int32), position=jnp.full(1, 5, jnp.int32),
+              prefix_end=jnp.zeros(1, jnp.int32))
 
 
 def test_an_iteration_proposes_and_passes_at_one_place(target, draft):
   drafter = ModelDrafter(draft)
   tokens = jnp.asarray(target.encode(['new media']))
-  standardizer = Standardizer(sampling=Sampling(temperature=0.0), num_rows=128, num_tokens=target.num_tokens)
-  cache, state = (cost_lib._prefill(model, tokens, 20) for model in (target, drafter))
-  at, history = jnp.full(1, 5), jnp.full((1, 20), 2, jnp.int32)
+  standardizer = Standardizer.of(Sampling(temperature=0.0), num_rows=128, num_tokens=target.num_tokens)
+  cache = cost_lib._prefill(target, tokens, 20)
+  state = cost_lib._prefill(drafter, unplaced_request(target, tokens, None), 20)
+  where = text()
 
   @jax.jit
   def by_hand(target, drafter, cache, state):
-    drafts, _, state = drafter.propose(
-        state, history, at, jnp.zeros(1, jnp.int32), cost_lib._keys(1, 0), 3, standardizer)
-    block = jnp.concatenate([history[:, 5:6], drafts], axis=1)
-    return drafts, (target.step(cache, block, at)[1], state)
+    proposal, state = drafter.propose(state, where, Tree.chain(3), cost_lib._keys(1, 0), standardizer)
+    block = jnp.concatenate([where.history[:, 5:6], proposal.tokens], axis=1)
+    logits, cache = target.step(cache, block, where.position)
+    return proposal.tokens, logits, (cache, state)
 
-  drafts, after = by_hand(target, drafter, cache, state)
+  drafts, logits, after = by_hand(target, drafter, cache, state)
   run = lambda drafter, state: cost_lib._iterations(
-      drafter=drafter, state=state, target=target, cache=cache, history=history, positions=at, calls=1,
-      gamma=3, standardizer=standardizer)
+      drafter=drafter, state=state, target=target, cache=cache, text=where, calls=1, gamma=3, standardizer=standardizer)
   found = run(drafter, state)
   jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), found[:2], after)
-  assert found[2][0, 6:9].tolist() == drafts[0].tolist()
+  best = np.asarray(standardizer.mask(logits))[0].argmax(-1)
+  accepted = int(np.cumprod(np.asarray(drafts)[0] == best[:3]).sum())
+  assert found[2].history[0, 5] == best[accepted]  # where the next iteration reads it
   alone = run(None, None)  # the pass over what stands there
-  assert alone[1] is None and alone[2][0, 6:9].tolist() == [2, 2, 2] != drafts[0].tolist()
+  assert alone[1] is None and alone[2].history.shape == (1, 20)
+
 
 
 def test_a_proposal_takes_what_it_adds_to_a_pass_and_no_less_than_alone():

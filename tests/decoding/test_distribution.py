@@ -5,6 +5,7 @@ The same check must reject an inexact setting and every broken rule.
 
 import chisquare
 import jax
+import loops
 import numpy as np
 import pytest
 import reference
@@ -13,7 +14,8 @@ from enumerated import DRAFTS, LENGTH, ROWS, TARGET, check
 from scipy import stats
 
 import specdec_jax as sd
-from specdec_jax import decoding, rule as speculative, sampling as sampling_lib
+from specdec_jax import rule as speculative, sampling as sampling_lib
+from specdec_jax.standardizer import Standardizer
 
 TIED = TARGET.replace(params=np.round(TARGET.params))
 
@@ -127,27 +129,25 @@ def test_lenience_at_temperature_0_keeps_what_is_nearly_the_maximum():
 
 def patched_decode(target, drafter, *, gamma, source=0, rows=ROWS):
   """As `check`, compiled afresh, so that a patched part of the loop is the one that runs."""
-  settings = decoding.Settings(gamma=gamma, max_decode_len=LENGTH, sampling=sd.Sampling())
-  loop = jax.jit(lambda *args: decoding.decode_loop.__wrapped__(*args, settings))
-  r = jax.device_get(loop(target, drafter, toy.sources(rows, source), 0,
-                          np.arange(rows, dtype=np.uint32)))
+  r = loops.afresh(target, drafter, toy.sources(rows, source), gamma=gamma, max_decode_len=LENGTH)
   distribution = reference.text_distribution(target, source, LENGTH, sd.Sampling())
   return chisquare.texts(r.tokens, r.lengths, distribution)
 
 
 def other_rule(*, accept=None, next_distribution=None, uniform=None):
-  """`verify` with one part replaced."""
+  """`verify_tree` of a chain with one part replaced."""
   accept = accept or (lambda u, q, p: u * q < p)
   next_distribution = next_distribution or speculative.residual
   uniform = uniform or (lambda key, gamma: jax.random.uniform(key, (gamma,)))
 
-  def rule(p, q, draft, key, **unused):
+  def rule(p, q, draft, tree, key, lenience):
+    del lenience
     gamma, at = len(q), np.arange(len(q))
     u_key, next_key = jax.random.split(key)
     kept = accept(uniform(u_key, gamma), q[at, draft], p[at, draft])
     n = jax.numpy.cumprod(kept.astype(int)).sum()
     q_next = jax.numpy.where(n < gamma, q[jax.numpy.minimum(n, gamma - 1)], 0.0)
-    return n, sampling_lib.draw(next_distribution(p[n], q_next), next_key)
+    return np.arange(gamma, dtype=np.int32), n, sampling_lib.sample(next_distribution(p[n], q_next), next_key)
 
   return rule
 
@@ -163,14 +163,14 @@ BROKEN_RULES = {
 
 
 def test_patched_decode_accepts_the_right_rule(monkeypatch):
-  monkeypatch.setattr(decoding, 'verify', other_rule())
+  monkeypatch.setattr(speculative, 'verify_tree', other_rule())
   drafter = sd.ModelDrafter(DRAFTS['another'])
   assert patched_decode(TARGET, drafter, gamma=3) > chisquare.ACCEPT
 
 
 @pytest.mark.parametrize('name', BROKEN_RULES)
 def test_broken_rule_is_rejected(name, monkeypatch):
-  monkeypatch.setattr(decoding, 'verify', BROKEN_RULES[name])
+  monkeypatch.setattr(speculative, 'verify_tree', BROKEN_RULES[name])
   drafter = sd.ModelDrafter(DRAFTS['another'])
   assert patched_decode(TARGET, drafter, gamma=3) < chisquare.REJECT
 
@@ -178,12 +178,12 @@ def test_broken_rule_is_rejected(name, monkeypatch):
 class ArgmaxDrafter(sd.ModelDrafter):
   """Drafts the most probable token but reports the soft distribution."""
 
-  def propose(self, cache, history, position, first, keys, gamma, distribution):
-    greedy = ArgmaxLaw(**{f: getattr(distribution, f) for f in distribution.__dataclass_fields__})
-    return super().propose(cache, history, position, first, keys, gamma, greedy)
+  def propose(self, state, text, tree, keys, standardizer):
+    greedy = ArgmaxStandardizer(**{f: getattr(standardizer, f) for f in standardizer.__dataclass_fields__})
+    return super().propose(state, text, tree, keys, greedy)
 
 
-class ArgmaxLaw(decoding.Standardizer):
+class ArgmaxStandardizer(Standardizer):
 
   def sample(self, processed, keys):
     _, probs = super().sample(processed, keys)

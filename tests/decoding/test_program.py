@@ -3,13 +3,13 @@
 import functools
 
 import jax
-import numpy as np
+import loops
 import pytest
 import tiny
 from programs import equations, only_loop
 
 import specdec_jax as sd
-from specdec_jax.decoding import Settings, decode_loop
+from specdec_jax.decoding import decode_loop
 
 GAMMA = 3
 TARGET = tiny.random_t5(0, num_encoder_layers=2, num_decoder_layers=3, mlp_dim=40)
@@ -18,10 +18,8 @@ DRAFT = tiny.random_t5(1, mlp_dim=40)
 
 @functools.cache
 def traced(gamma=GAMMA, temperature=1.0):
-  settings = Settings(gamma=gamma, max_decode_len=16, sampling=sd.Sampling(temperature=temperature))
-  drafter = sd.ModelDrafter(DRAFT) if gamma else None
-  args = TARGET, drafter, tiny.inputs(2), np.uint32(0), np.arange(2, dtype=np.uint32)
-  jaxpr = jax.make_jaxpr(lambda *a: decode_loop.__wrapped__(*a, settings=settings))(*args).jaxpr
+  jaxpr, args = loops.traced(TARGET, sd.ModelDrafter(DRAFT) if gamma else None, tiny.inputs(2), gamma=gamma,
+                             sampling=sd.Sampling(temperature=temperature))
   paths = [jax.tree_util.keystr(path, simple=True, separator='/')
            for path, _ in jax.tree_util.tree_leaves_with_path(args)]
   return jaxpr, dict(zip(paths, jaxpr.invars, strict=True))
@@ -67,9 +65,9 @@ def test_nothing_goes_back_to_the_host(temperature):
   jaxpr, _ = traced(GAMMA, temperature)
   names = {e.primitive.name for e in equations(jaxpr)}
   assert not [n for n in names if 'callback' in n or n in ('infeed', 'outfeed')]
-  settings = Settings(gamma=GAMMA, max_decode_len=16, sampling=sd.Sampling(temperature=temperature))
-  text = decode_loop.lower(TARGET, sd.ModelDrafter(DRAFT), tiny.inputs(2), np.uint32(0),
-                           np.arange(2, dtype=np.uint32), settings=settings).as_text()
+  args, settings = loops.arguments(TARGET, sd.ModelDrafter(DRAFT), tiny.inputs(2), gamma=GAMMA,
+                                   sampling=sd.Sampling(temperature=temperature))
+  text = decode_loop.lower(*args, settings=settings).as_text()
   assert 'callback' not in text and 'outfeed' not in text
 
 

@@ -1,13 +1,14 @@
 """A row depends on (seed, its id) and its own input: not on place, neighbours, padding or batch size."""
 
 import jax
+import loops
 import numpy as np
 import pytest
 import tiny
 import toy
 
 import specdec_jax as sd
-from specdec_jax.decoding import Settings, decode_loop
+from specdec_jax.decoding import decode_loop
 
 LENGTH, GAMMA = 10, 2
 TOYS = toy.random_toy(0, eos=-1.0), toy.random_toy(1)
@@ -78,11 +79,9 @@ def test_same_input_with_other_ids_or_seeds_gives_other_texts():
 def test_settings_of_jax_do_not_matter(mode):
   """rbg's draws under vmap depend on the other rows; 64-bit numbers would not fit the loop."""
   models, tokens = INPUTS['toy']
-  settings = Settings(gamma=GAMMA, max_decode_len=LENGTH, sampling=sd.Sampling())
-  afresh = jax.jit(lambda *args: decode_loop.__wrapped__(*args, settings))
   with mode:
-    got = afresh(models[0], sd.ModelDrafter(models[1]), tokens, np.uint32(0), np.arange(6, dtype=np.uint32))
-  assert_rows(jax.device_get(got), decode(models, tokens), np.arange(6))
+    got = loops.afresh(models[0], sd.ModelDrafter(models[1]), tokens, gamma=GAMMA, max_decode_len=LENGTH)
+  assert_rows(got, decode(models, tokens), np.arange(6))
   assert got.tokens.dtype == got.lengths.dtype == got.stats.accepted.dtype == np.int32
 
 
@@ -98,6 +97,13 @@ def test_second_call_of_the_same_shapes_compiles_nothing():
   decode(models, tokens[::-1].copy(), seed=5, ids=np.arange(6) + 7)
   decode(models, tokens.astype(np.int64), seed=np.int64(6), ids=list(range(6)))
   decode((toy.random_toy(5), toy.random_toy(6)), tokens, sampling=sd.Sampling(top_k=0.0), lenience=1.0)
+  decode(models, tokens, sampling=sd.Sampling(temperature=0.3))
   assert decode_loop._cache_size() == compiled
+  decode(models, tokens, sampling=sd.Sampling(top_p=0.4))
+  decode(models, tokens, lenience=0.5)
+  assert decode_loop._cache_size() == compiled + 2
+  decode(models, tokens, sampling=sd.Sampling(top_p=0.9, temperature=2.0))
+  decode(models, tokens, lenience=0.2)
+  assert decode_loop._cache_size() == compiled + 2
   decode(models, tokens, sampling=sd.Sampling(top_k=2))
-  assert decode_loop._cache_size() == compiled + 1
+  assert decode_loop._cache_size() == compiled + 3

@@ -3,12 +3,12 @@
 import functools
 
 import jax
+import loops
 import numpy as np
 import toy
 from hypothesis import given, settings, strategies as st
 
 import specdec_jax as sd
-from specdec_jax.decoding import Settings, decode_loop
 from specdec_jax.reports import trace as trace_lib
 
 LENGTH = 9
@@ -60,13 +60,11 @@ def test_asking_for_it_changes_nothing():
 
 def test_it_costs_nothing_where_it_is_off():
   target, draft = tables('alike')
-  args = target, sd.ModelDrafter(draft), toy.sources(5), np.uint32(0), np.arange(5, dtype=np.uint32)
 
   def carried(trace):
-    settings = Settings(gamma=4, max_decode_len=LENGTH, sampling=sd.Sampling(), trace=trace)
-    jaxpr = jax.make_jaxpr(lambda *a: decode_loop.__wrapped__(*a, settings=settings))(*args).jaxpr
+    jaxpr, _ = loops.traced(target, sd.ModelDrafter(draft), toy.sources(5), gamma=4, max_decode_len=LENGTH, trace=trace)
     loop, = [e for e in jaxpr.eqns if e.primitive.name == 'while']
     return [v.aval.shape for v in loop.outvars]
 
-  assert len(carried(True)) == len(carried(False)) + 4
+  assert len(carried(True)) == len(carried(False)) + 5
   assert (5, LENGTH, 4) in carried(True) and (5, LENGTH, 4) not in carried(False)

@@ -16,9 +16,11 @@ import specdec_jax as sd
 class Untruthful(sd.LookupDrafter):
   """Copies, but says that it drew from the uniform distribution."""
 
-  def propose(self, state, history, position, first, keys, gamma, standardizer):
-    draft, q, state = super().propose(state, history, position, first, keys, gamma, standardizer)
-    return draft, jnp.full_like(q, 1 / standardizer.num_rows), state
+  def propose(self, state, text, tree, keys, standardizer):
+    proposal, state = super().propose(state, text, tree, keys, standardizer)
+    batch, gamma = proposal.tokens.shape
+    uniform = jnp.full((batch, gamma, standardizer.num_rows), 1 / standardizer.num_rows, jnp.float32)
+    return proposal.replace(q=uniform), state
 
 
 DRAFTERS = {**every_drafter.make(0), 'untruthful': Untruthful()}

@@ -8,16 +8,19 @@ import pytest
 import toy
 
 import specdec_jax as sd
+from specdec_jax.drafters.interface import Request, Text
 from specdec_jax.standardizer import Standardizer
+from specdec_jax.tree import Tree
 
 SIZE, GAMMA = 6, 3
 DRAFTERS = every_drafter.make(1, SIZE)
 SAMPLING = sd.Sampling(temperature=1.3, top_k=4)
-LAW = Standardizer(sampling=SAMPLING, num_rows=8, num_tokens=5)
-INPUTS = np.array([[2, 3, 5, 2, 1], [4, 2, 1, 0, 0]], np.int32)
+STANDARDIZER = Standardizer.of(SAMPLING, num_rows=8, num_tokens=5)
+INPUTS = Request(tokens=jnp.array([[2, 3, 5, 2, 1], [4, 2, 1, 0, 0]]), lengths=jnp.array([5, 3]))
 HISTORY = np.array([[0, 3, 5, 2, 3, 9, 9, 9, 9], [0, 4, 7, 7, 7, 7, 7, 7, 7]], np.int32)
-FIRST = np.zeros(2, np.int32)
-POSITION = np.array([4, 1], np.int32)  # what stands behind it in HISTORY is left over
+PREFIX_END = np.zeros(2, np.int32)
+POSITION = np.array([4, 1], np.int32)  # what stands after it in HISTORY is left over
+TEXT = Text(history=HISTORY, position=POSITION, prefix_end=POSITION)
 
 
 @pytest.mark.parametrize('name', DRAFTERS)
@@ -34,16 +37,19 @@ def proposed():
     position = np.minimum(POSITION, 1) if name == 'model' else POSITION  # its cache is empty
     state = drafter.prefill(INPUTS, HISTORY.shape[1])
     keys = jax.random.split(jax.random.key(3), 2)
-    draft, q, _ = drafter.propose(state, jnp.asarray(HISTORY), position, np.zeros(2, np.int32), keys,
-                                  GAMMA, LAW)
+    where = Text(history=jnp.asarray(HISTORY), position=jnp.asarray(position), prefix_end=jnp.zeros(2, jnp.int32))
+    proposal, _ = drafter.propose(state, where, Tree.chain(GAMMA), keys, STANDARDIZER)
+    draft, q = proposal.tokens, proposal.q
+    if q is None:
+      q = jax.nn.one_hot(draft, STANDARDIZER.num_rows)
     text = jnp.asarray(HISTORY[:, 1:])
     for row, at in enumerate(position):
       text = text.at[row, at:at + GAMMA].set(draft[row])
     text = jnp.concatenate([HISTORY[:, :1], text], axis=1)
-    distributions = [drafter.distributions(INPUTS, text, FIRST, LAW)] * GAMMA
+    distributions = [drafter.distributions(INPUTS, text, PREFIX_END, STANDARDIZER)] * GAMMA
     if name == 'parallel':
-      distributions[1:] = [drafter.distributions(INPUTS, text, FIRST, LAW, offset=i) for i in range(1, GAMMA)]
-    return draft, q, [standardizer[np.arange(2), position + i] for i, standardizer in enumerate(distributions)]
+      distributions[1:] = [drafter.distributions(INPUTS, text, PREFIX_END, STANDARDIZER, offset=i) for i in range(1, GAMMA)]
+    return draft, q, [d[np.arange(2), position + i] for i, d in enumerate(distributions)]
 
   run = jax.jit(lambda drafters: {name: one(name, d) for name, d in drafters.items()})
   return jax.device_get(run(DRAFTERS))
@@ -64,21 +70,22 @@ def test_proposals_are_drawn_from_the_teacher_forced_distributions(name, propose
 def test_heads_that_return_another_shape_are_refused():
   wrong = sd.ParallelDrafter(lambda params, state, history, position, gamma: np.zeros((2, 1, 8)))
   with pytest.raises(ValueError, match=r'parallel heads: heads returned logits \[2, 1, 8\]'):
-    wrong.propose((), HISTORY, POSITION, POSITION, None, GAMMA, LAW)
+    wrong.propose((), TEXT, Tree.chain(GAMMA), None, STANDARDIZER)
 
 
 def test_the_first_tokens_of_a_text_have_heads_up_to_their_place():
   drafter = DRAFTERS['parallel']
   text = HISTORY[:, :5] % SIZE
-  first, third = (np.asarray(drafter.distributions(INPUTS, text, FIRST, LAW, offset=o)) for o in (0, 2))
+  first, third = (np.asarray(drafter.distributions(INPUTS, text, PREFIX_END, STANDARDIZER, offset=o)) for o in (0, 2))
   np.testing.assert_allclose(third[:, 0], first[:, 0], atol=1e-6)
   assert (np.abs(third[:, 1:] - first[:, 1:]).max((0, 2)) > 1e-3).all()
 
 
 def test_random_tokens_are_uniform_at_temperature_0_too():
-  standardizer = Standardizer(sampling=sd.Sampling(temperature=0), num_rows=8, num_tokens=5)
+  standardizer = Standardizer.of(sd.Sampling(temperature=0), num_rows=8, num_tokens=5)
   keys = jax.random.split(jax.random.key(0), 2)
-  draft, q, _ = sd.RandomDrafter().propose((), HISTORY, POSITION, POSITION, keys, 4000, standardizer)
+  proposal, _ = sd.RandomDrafter().propose((), TEXT, Tree.chain(4000), keys, standardizer)
+  draft, q = proposal.tokens, proposal.q
   assert (np.asarray(q) == np.array([0.2] * 5 + [0] * 3, np.float32)).all()
   counts = np.bincount(np.asarray(draft)[0], minlength=8)
   assert (counts[5:] == 0).all() and (abs(counts[:5] - 800) < 130).all()

@@ -30,14 +30,15 @@ def plain_guess(given_row, text, source, max_match):
 
 DRAFTERS = {'both': sd.LookupDrafter(), 'input': sd.LookupDrafter(source='input', max_match=2),
             'output': sd.LookupDrafter(source='output', max_match=1)}
-GUESS = {name: jax.jit(d._guess) for name, d in DRAFTERS.items()}
+GUESS = {name: jax.jit(lambda *args, d=d: d._guesses(*args, count=1)[0]) for name, d in DRAFTERS.items()}
 
 
 def guess(name, given_row, text, left_over=()):
-  given_row = np.pad(np.array(given_row, np.int32), (0, INPUT - len(given_row)))
+  given_length = len(given_row)
+  given_row = np.pad(np.array(given_row, np.int32), (0, INPUT - given_length))
   history = np.zeros(SLOTS, np.int32)
   history[1:1 + len(text) + len(left_over)] = [*text, *left_over]
-  return int(GUESS[name](given_row, history, len(text) + 1))
+  return int(GUESS[name](given_row, given_length, history, len(text) + 1))
 
 
 def tokens(ids, most):
@@ -83,7 +84,7 @@ def test_start_token_padding_and_what_is_left_over_are_not_matched(name):
 
 
 @pytest.mark.parametrize('change, words', [
-    ({'source': 'inputs'}, "source is 'inputs'; use 'input', 'output' or 'both'"),
+    ({'source': 'inputs'}, "LookupDrafter.source is 'inputs'; it must be 'input', 'output' or 'both'"),
     ({'max_match': 0}, 'max_match is 0; it must be a whole number of at least 1')])
 def test_bad_settings(change, words):
   with pytest.raises(ValueError, match=words):

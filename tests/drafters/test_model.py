@@ -5,9 +5,12 @@ import numpy as np
 import pytest
 import tiny
 
+from specdec_jax.decoding.inputs import unplaced_request
+from specdec_jax.drafters.interface import Text
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.sampling import Sampling
 from specdec_jax.standardizer import Standardizer
+from specdec_jax.tree import Tree
 
 TARGET, DRAFT = tiny.random_t5(0), tiny.random_t5(1)
 GAMMA = 3
@@ -48,19 +51,20 @@ def test_name_says_how_large_it_is():
 
 def propose(model, history, position, sampling, blocks=1, accept=GAMMA, inputs=tiny.inputs(4)):
   """Runs `blocks` proposals, each time accepting `accept` draft tokens and one more, token 9."""
-  standardizer = Standardizer(sampling=sampling, num_rows=tiny.ROWS, num_tokens=tiny.PIECES)
-  drafter, first = ModelDrafter(model), np.zeros(4, np.int32)
-  state = drafter.prefill(inputs, history.shape[1])
-  run = jax.jit(lambda s, h, p, k: drafter.propose(s, h, p, first, k, GAMMA, standardizer))
+  standardizer = Standardizer.of(sampling, num_rows=tiny.ROWS, num_tokens=tiny.PIECES)
+  drafter, prefix_end = ModelDrafter(model), np.zeros(4, np.int32)
+  state = drafter.prefill(unplaced_request(model, inputs, None), history.shape[1])
+  run = jax.jit(lambda s, h, p, k: drafter.propose(s, Text(h, p, prefix_end), Tree.chain(GAMMA), k, standardizer))
   for block in range(blocks):
     keys = jax.random.split(jax.random.key(block), 4)
-    tokens, q, state = run(state, history, position, keys)
+    proposal, state = run(state, history, position, keys)
+    tokens, q = np.asarray(proposal.tokens), proposal.q
     if block < blocks - 1:
       for row in range(4):
         history[row, position[row] + 1:position[row] + 1 + accept] = tokens[row, :accept]
         history[row, position[row] + 1 + accept] = 9
       position = position + accept + 1
-  return history, position, np.asarray(tokens), np.asarray(q)
+  return history, position, tokens, np.asarray(q)
 
 
 def teacher_forced(model, history, position, tokens, inputs=tiny.inputs(4)):

@@ -9,8 +9,8 @@ import tiny
 
 import specdec_jax as sd
 from specdec_jax import logits_processors
+from specdec_jax.standardizer import Standardizer
 from specdec_jax.drafters import ngram_counts
-from specdec_jax.distribution import Standardizer
 
 TEXTS = [[2, 3, 2, 3, 1], [3, 2, 4, 1], np.array([2, 3, 1, 0, 0]), []]
 SIZE = 7
@@ -54,9 +54,12 @@ def test_what_is_not_kept_goes_to_the_unigram_distribution():
 
 
 def test_sampling_mask_and_processors_apply(bigram):
-  text, first = np.array([[0, 2, 4]], np.int32), np.zeros(1, np.int32)
-  distributions = lambda **options: np.asarray(bigram.distributions(None, text, first, Standardizer(
-      **{'sampling': sd.Sampling(), 'num_rows': 9, 'num_tokens': SIZE, **options})))[0]
+  text, prefix_end = np.array([[0, 2, 4]], np.int32), np.zeros(1, np.int32)
+
+  def distributions(sampling=sd.Sampling(), **options):
+    standardizer = Standardizer.of(sampling, **{'num_rows': 9, 'num_tokens': SIZE, **options})
+    return np.asarray(bigram.distributions(None, text, prefix_end, standardizer))[0]
+
   np.testing.assert_allclose(distributions()[1], [*np.exp(bigram.logits(jnp.array(2))), 0, 0], rtol=1e-5)
   assert distributions(sampling=sd.Sampling(temperature=0)).argmax(-1).tolist() == [2, 3]
   assert distributions(sampling=sd.Sampling(temperature=0)).sum() == 2

@@ -65,17 +65,26 @@ class Switched(struct.PyTreeNode):
     for drafter in self.drafters:
       drafter.check(target)
 
-  def prefill(self, tokens, cache_length):
-    return tuple(d.prefill(tokens, cache_length) for d in self.drafters)
+  def prefill(self, request, cache_length):
+    return tuple(d.prefill(request, cache_length) for d in self.drafters)
 
-  def propose(self, states, *args):
+  def propose(self, states, text, tree, keys, standardizer):
     def branch(i):
       def run(states):
-        draft, q, state = self.drafters[i].propose(states[i], *args)
-        return draft, q, (*states[:i], state, *states[i + 1:])
+        proposal, state = self.drafters[i].propose(states[i], text, tree, keys, standardizer)
+        q = proposal.q  # the branches of a switch have one type
+        if q is None and not standardizer.certain:
+          assert tree.is_chain, 'certain proposals of a tree have no q'
+          q = jax.nn.one_hot(proposal.tokens, standardizer.num_rows, dtype=jnp.float32)
+        elif standardizer.certain:
+          q = None
+        return proposal.replace(q=q), (*states[:i], state, *states[i + 1:])
       return run
 
     return lax.switch(self.which, [branch(i) for i in range(len(self.drafters))], states)
+
+  def distributions(self, request, history, prefix_end, standardizer):
+    raise NotImplementedError('tests ask the drafters themselves')
 
 
 def switched(drafters: dict, name: str) -> Switched:

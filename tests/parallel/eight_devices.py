@@ -8,12 +8,12 @@ import json
 import re
 import sys
 
+import loops
 import numpy as np
 import tiny
 
 import specdec_jax as sd
-from specdec_jax.decoding import Settings, decode_loop
-from specdec_jax.parallel.mesh import place_rows
+from specdec_jax.decoding import decode_loop
 
 SAMPLINGS = {'greedy': sd.Sampling(temperature=0.0), 'sampled': sd.Sampling(temperature=1.0)}
 MESHES = {'one': None, **{f'{d}x{8 // d}': sd.Mesh(data=d, model=8 // d) for d in (1, 2, 4, 8)}}
@@ -38,9 +38,9 @@ def decode(directory, name):
 def carried(directory, mesh):
   """What the loop carries, as one device holds it: the shapes of the compiled program's `while`."""
   target, drafter = models(directory, MESHES[mesh])
-  tokens, ids = place_rows((target, drafter), tiny.inputs(8), np.arange(8, dtype=np.uint32))
-  settings = Settings(gamma=GAMMA, max_decode_len=LENGTH, sampling=SAMPLINGS['greedy'])
-  text = decode_loop.lower(target, drafter, tokens, np.uint32(0), ids, settings).compile().as_text()
+  args, settings = loops.arguments(target, drafter, tiny.inputs(8), gamma=GAMMA, max_decode_len=LENGTH,
+                                   sampling=SAMPLINGS['greedy'])
+  text = decode_loop.lower(*args, settings).compile().as_text()
   loops = [line.split(' while(')[0] for line in text.splitlines() if ' while(' in line]
   return re.findall(r'\w+\[[\d,]*\]', max(loops, key=len))
 

@@ -8,8 +8,9 @@ import pytest
 import reference
 from hypothesis import given, strategies as st
 
-from specdec_jax import rule as speculative, sampling as sampling_lib
-from specdec_jax.rule import residual, verify, verify_greedy
+from specdec_jax import sampling as sampling_lib
+from specdec_jax.rule import residual, token as token_rule, verify, verify_greedy_tree
+from specdec_jax.tree import Tree
 
 V, GAMMA = 4, 3
 KEYS = 40_000
@@ -50,7 +51,7 @@ def test_equals_plain_python_for_the_same_uniforms(p, q, seed, data, lenience):
   assert got_n == n
   assert distribution[got_next] > 0
   # categorical on logits that differ in the last bit only picks the same token.
-  assert got_next == sampling_lib.draw(jnp.asarray(distribution, jnp.float32), next_key)
+  assert got_next == sampling_lib.sample(jnp.asarray(distribution, jnp.float32), next_key)
 
 
 _jitted = jax.jit(verify)
@@ -120,6 +121,15 @@ def test_lenience_accepts_more_and_is_bounded(lenience):
   assert (first <= p[0] / max(lenience, 1e-9) + 0.01).all()
 
 
+def verify_greedy(logits, draft, lenience=1.0):
+  """The rule of a chain at temperature 0: num_accepted and next_token."""
+  _, *found = _greedy(logits, draft, Tree.chain(len(draft)), lenience if lenience < 1 else None)
+  return tuple(map(int, found))
+
+
+_greedy = jax.jit(verify_greedy_tree, static_argnums=2)
+
+
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1.0, 0.7, 0.3, 0.05, 0.0]),
                   st.sampled_from([0.2, 1.0, 5.0]))
 def test_greedy_rule_equals_plain_python(seed, lenience, spread):
@@ -139,7 +149,7 @@ def test_greedy_rule_is_the_rule_for_one_hot_distributions():
     logits = np.round(random.normal(0, 1, (GAMMA + 1, V)).astype(np.float32))
     draft = np.where(random.random(GAMMA) < 0.6, logits[:GAMMA].argmax(-1), random.integers(0, V, GAMMA))
     p, q = one_hot(*logits.argmax(-1)), distributions(seed, GAMMA)
-    assert verify_greedy(logits, draft) == _jitted(p, q, draft, jax.random.key(seed))
+    assert verify_greedy(logits, draft) == tuple(map(int, _jitted(p, q, draft, jax.random.key(seed))))
 
 
 def test_greedy_lenience_takes_the_likely_and_never_the_impossible():
@@ -153,7 +163,7 @@ def test_greedy_lenience_takes_the_likely_and_never_the_impossible():
 
 
 def test_broken_residual_is_rejected(monkeypatch):
-  monkeypatch.setattr(speculative, 'residual', lambda p, q: p)
+  monkeypatch.setattr(token_rule, 'residual', lambda p, q: p)
   p, q = PAIRS['random']
   afresh = jax.jit(jax.vmap(lambda *args: draft_and_verify(*args), (None, None, 0, None)))
   blocks = tokens_distribution(p, *many(p, q, compiled=afresh))
@@ -223,7 +233,7 @@ def test_bfloat16_distributions_are_compared_in_float32():
 
 
 @pytest.mark.parametrize('options, message', [
-    ({'lenience': 1.5}, r'lenience is 1.5; it must be in \[0, 1\]'),
+    ({'lenience': 1.5}, r'lenience is 1.5; it must be a number in \[0, 1\]'),
     ({'lenience': np.float32(-1)}, 'lenience is -1.0'),
     ({'verification': 'bloc'}, "verification is 'bloc'"),
 ])
