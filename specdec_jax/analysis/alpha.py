@@ -182,11 +182,11 @@ def _betas(target, drafter, request: Request, text, leniences, standardizer: Sta
   if standardizer.greedy:
     whole = standardizer.replace(greedy=False, temperature=jnp.float32(1), top_k=0, top_p=False)
     soft = distributions_along(whole, logits, history, prefix_end)
-    near = lambda l: (soft >= l * soft.max(-1, keepdims=True)) & (soft > 0)
-    beta = lambda l: jnp.where(jnp.where(l == 1, p > 0, near(l)), q, 0.0).sum(-1)
+    near = lambda lenience: (soft >= lenience * soft.max(-1, keepdims=True)) & (soft > 0)
+    beta = lambda lenience: jnp.where(jnp.where(lenience == 1, p > 0, near(lenience)), q, 0.0).sum(-1)
   else:
     least = np.finfo(np.float32).tiny  # lenience 0 keeps whatever has p > 0
-    beta = lambda l: jnp.minimum(p / jnp.maximum(l, least), q).sum(-1)
+    beta = lambda lenience: jnp.minimum(p / jnp.maximum(lenience, least), q).sum(-1)
   return jax.vmap(_after, (None, 0, None))(prefix_end, lax.map(beta, leniences), text.shape[1])
 
 

@@ -4,18 +4,19 @@
 operations' times are summed by the named scope that the decoding loop put them in.
 """
 
+import math
 import pathlib
 import re
 import tempfile
 from collections.abc import Iterable
 
 import jax
-import numpy as np
 
 from specdec_jax.analysis.cost import Cost
-from specdec_jax.decoding import Settings, decode_loop
+from specdec_jax.decoding import Settings, decode_loop, loop_arguments
 from specdec_jax.errors import MissingError
 from specdec_jax.sampling import Sampling
+from specdec_jax.tree import Tree
 
 _CRASHES = jax.__version_info__ < (0, 12)  # 0.10.2 does where libtpu is loaded, 0.12.0.1 does not
 _LIBRARIES = pathlib.Path('/proc/self/maps')
@@ -41,29 +42,28 @@ def measure(target, drafter, tokens, gamma: int = 7, sampling: Sampling = Sampli
       and 'libtpu' in _LIBRARIES.read_text()):
     raise RuntimeError(f'jax {jax.__version__} cannot profile in a process that has compiled for a TPU '
                        '(libtpu is loaded); profile in a process of its own, or with jax 0.12.')
-  tokens = target.check_tokens(tokens)
   drafter.check(target)
-  run = lambda gamma, drafter: _profile(target, drafter, tokens, seed, repeats, Settings(
-      gamma=gamma, max_decode_len=max_decode_len, sampling=sampling))
-  seconds, iterations = run(gamma, drafter)
-  alone, steps = run(0, None)
+  run = lambda drafter, tree: _profile(target, drafter, tokens, seed, sampling, repeats,
+                                       Settings(tree=tree, max_decode_len=max_decode_len))
+  seconds, iterations = run(drafter, Tree.chain(gamma))
+  alone, steps = run(None, None)
   return Cost(gamma=gamma, draft_step=seconds['draft'] / (iterations * gamma),
               target_step=alone['target'] / steps, verify_pass=seconds['target'] / iterations,
               target_encoder=seconds['target_encoder'], draft_encoder=seconds['draft_encoder'])
 
 
-def _profile(target, drafter, tokens, seed, repeats, settings) -> tuple[dict[str, float], int]:
+def _profile(target, drafter, tokens, seed, sampling, repeats, settings) -> tuple[dict[str, float], int]:
   """Seconds by scope, and iterations, of a decode: means behind a first one."""
-  ids = np.arange(len(tokens), dtype=np.uint32)
-  program = decode_loop.lower(target, drafter, tokens, np.uint32(seed), ids, settings).compile()
-  run = lambda: jax.block_until_ready(program(target, drafter, tokens, np.uint32(seed), ids))
+  arguments = loop_arguments(target, drafter, tokens, settings, sampling, seed=seed)
+  program = decode_loop.lower(*arguments, settings).compile()
+  run = lambda: jax.block_until_ready(program(*arguments))
   run()
   with tempfile.TemporaryDirectory() as directory:
     with jax.profiler.trace(directory):
       for _ in range(repeats):
         result = run()
     seconds = scope_seconds(directory, program.as_text())
-  missing = [s for s in SCOPES if s not in seconds and (settings.gamma or 'draft' not in s)
+  missing = [s for s in SCOPES if s not in seconds and (settings.tree or 'draft' not in s)
              and (s, getattr(drafter, 'draft', None)) != ('draft_encoder', None)]
   if missing:
     raise RuntimeError(
@@ -114,7 +114,7 @@ def operation_scopes(program_text: str) -> dict[str, str]:
 
 def covered(intervals: Iterable[tuple[float, float]]) -> float:
   """Length of the union of (start, end) intervals."""
-  total, until = 0.0, -np.inf
+  total, until = 0.0, -math.inf
   for start, end in sorted(intervals):
     total += max(0.0, end - max(start, until))
     until = max(until, end)

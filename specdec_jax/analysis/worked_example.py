@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from specdec_jax.rule import verify
-from specdec_jax.sampling import draw
+from specdec_jax.sampling import sample
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ def simulation(p, q, draws: int = 100_000, seed: int = 0) -> Outcome:
   @jax.vmap
   def once(key):
     draft_key, rule_key = jax.random.split(key)
-    draft = draw(q, draft_key)
+    draft = sample(q, draft_key)
     return verify(jnp.stack([p, p]), q[None], draft[None], rule_key), draft
 
   (num_accepted, next_token), draft = jax.device_get(once(jax.random.split(jax.random.key(seed), draws)))

@@ -57,7 +57,8 @@ def speculative_decode(target: Model, drafter: Drafter | Model, tokens: Any, *, 
   drafter = inputs.checked_drafter(drafter, target)
   settings = Settings(tree=tree, max_decode_len=checks.whole('max_decode_len', max_decode_len, 1),
                       verification=verification, lenient=lenience < 1, trace=checks.flag('trace', trace))
-  return _run(target, drafter, tokens, lengths, seed, ids, sampling, logits_processors, buckets, settings, lenience)
+  return _run(settings, target, drafter, tokens, sampling, seed=seed, ids=ids, lengths=lengths,
+              processors=logits_processors, buckets=buckets, lenience=lenience)
 
 
 def autoregressive_decode(target: Model, tokens: Any, *, sampling: Sampling = Sampling(), max_decode_len: int = 128,
@@ -65,16 +66,22 @@ def autoregressive_decode(target: Model, tokens: Any, *, sampling: Sampling = Sa
                           lengths: Any = None, buckets: Sequence[int] | None = None) -> Result:
   """The one-token baseline: the same loop without a draft. Arguments as `speculative_decode`."""
   settings = Settings(tree=None, max_decode_len=checks.whole('max_decode_len', max_decode_len, 1))
-  return _run(inputs.checked_target(target), None, tokens, lengths, seed, ids, sampling, logits_processors, buckets,
-              settings, 1.0)
+  return _run(settings, inputs.checked_target(target), None, tokens, sampling, seed=seed, ids=ids, lengths=lengths,
+              processors=logits_processors, buckets=buckets)
 
 
-def _run(target, drafter, tokens, lengths, seed, ids, sampling, processors, buckets, settings, lenience) -> Result:
+def loop_arguments(target: Model, drafter: Drafter | None, tokens: Any, settings: Settings, sampling: Sampling,
+                   *, seed: int = 0, ids: Any = None, lengths: Any = None, processors: Sequence[Callable] = (),
+                   buckets: Sequence[int] | None = None, lenience: float = 1.0) -> tuple[Any, ...]:
+  """The arguments of `loop.decode_loop` but its settings, checked; as in `speculative_decode`."""
   seed, sampling = inputs.checked_seed(seed), inputs.checked_sampling(sampling)
   processors = checked_processors(processors, target)
   request, ids = inputs.request(target, drafter, tokens, lengths, ids, settings.max_decode_len, buckets)
   standardizer = Standardizer.of_target(target, sampling, processors)
-  result = jax.device_get(
-      decode_loop(target, drafter, request, seed, ids, standardizer, np.float32(lenience), settings))
+  return target, drafter, request, seed, ids, standardizer, np.float32(lenience)
+
+
+def _run(settings: Settings, *args, **options) -> Result:
+  result = jax.device_get(decode_loop(*loop_arguments(*args[:3], settings, *args[3:], **options), settings))
   most = result.stats.target_calls.max()
   return result.replace(trace=jax.tree.map(lambda x: x[:, :most], result.trace))

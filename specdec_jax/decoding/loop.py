@@ -143,7 +143,7 @@ def _block(p, processed, proposal: Proposal, standardizer: Standardizer, keys):
     q = jax.nn.one_hot(tokens, p.shape[-1], dtype=jnp.float32)
   finite = jnp.isfinite(processed.max(-1)[:, :-1]) & (tokens >= 0)
   ends = jnp.isin(tokens, jnp.array(standardizer.eos_ids))
-  before = jnp.cumprod(finite, axis=1).sum(1)
+  before = jnp.cumprod(finite, axis=1, dtype=jnp.int32).sum(1, dtype=jnp.int32)
   until_eos = jnp.where(ends.any(1), jnp.argmax(ends, axis=1) + 1, gamma)
   length = jnp.minimum(before, until_eos)
   tokens = jnp.maximum(tokens, 0)

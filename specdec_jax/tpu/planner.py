@@ -138,7 +138,9 @@ def plan(target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v
   weights, caches = _bytes(placed, gamma, mesh)
   program, refusal = None, None
   try:
-    program = compile_lib.decode_program(placed.target, placed.drafter, settings, sampling, batch, input_length, mesh)
+    tell(f'compiling the decode program for {chip} {topology}')
+    program = compile_lib.decode_program(placed.target, placed.drafter, settings, sampling, batch, input_length, mesh,
+                                         deployment.chip.compiler_options)
   except compile_lib.DoesNotFit as e:
     refusal = str(e)
   memory = Memory(

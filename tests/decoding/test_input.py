@@ -75,6 +75,7 @@ def test_whole_floats_and_device_arrays_are_taken(monkeypatch):
   sd.speculative_decode(TARGET, DRAFTER, jax.numpy.asarray(TOKENS), gamma=2.0, max_decode_len=4.0,
                         ids=jax.numpy.arange(3), seed=np.int64(3))
   (_, _, request, seed, ids, _, _, settings), = seen
-  assert (settings.gamma, settings.max_decode_len) == (2, 4) and seed == 3
-  assert all(type(n) is int for n in (settings.gamma, settings.max_decode_len))
-  assert (tokens.dtype, ids.dtype, seed.dtype) == (np.int32, np.uint32, np.uint32)
+  assert (settings.tree, settings.max_decode_len) == (sd.Tree.chain(2), 4) and seed == 3
+  assert type(settings.max_decode_len) is int
+  assert (request.tokens.dtype, request.lengths.dtype) == (np.int32, np.int32)
+  assert (ids.dtype, seed.dtype) == (np.uint32, np.uint32)

@@ -66,8 +66,8 @@ def test_minimum_length_counts_tokens_not_iterations():
 
 def test_processors_once_a_block_are_rejected(monkeypatch):
   every = distributions._at_every_position
-  monkeypatch.setattr(distributions, '_at_every_position', lambda processor, logits, history, lengths, first:
-                      every(processor, logits, history, jnp.zeros_like(lengths) + lengths[:, :1], first))
+  monkeypatch.setattr(distributions, '_at_every_position', lambda processor, logits, history, lengths, *others:
+                      every(processor, logits, history, jnp.zeros_like(lengths) + lengths[:, :1], *others))
   p_value, _ = check(TARGET, DRAFTS['another'], gamma=3, processors=(RepetitionPenalty(5.0),),
                      reference_processors=(repetition(5.0),))
   assert p_value < chisquare.REJECT

@@ -9,8 +9,8 @@ import tiny
 
 import specdec_jax as sd
 from specdec_jax import logits_processors
-from specdec_jax.standardizer import Standardizer
 from specdec_jax.drafters import ngram_counts
+from specdec_jax.standardizer import Standardizer
 
 TEXTS = [[2, 3, 2, 3, 1], [3, 2, 4, 1], np.array([2, 3, 1, 0, 0]), []]
 SIZE = 7
