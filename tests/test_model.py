@@ -32,7 +32,7 @@ def test_ids_that_may_be_decoded(vocabulary):
   assert tiny.random_t5(0).num_tokens == tiny.PIECES
   assert tiny.random_t5(0, num_pieces=0).num_tokens == tiny.ROWS
   model = tiny.random_t5(0, num_pieces=0, eos_id=3).replace(vocabulary=vocabulary)
-  assert (model.num_tokens, model.eos_id) == (vocabulary.size, 1)
+  assert (model.num_tokens, model.eos_id) == (vocabulary.size, 3)  # the configuration's, as everywhere
   assert tiny.random_t5(0).replace(vocabulary=vocabulary).num_tokens == tiny.PIECES
   assert tiny.random_t5(0, eos_id=3).eos_id == 3
 
