@@ -116,8 +116,15 @@ def sample_several(probabilities: jax.Array, key: jax.Array, count: int) -> jax.
   noise) has that distribution. -1 where the distribution has no more tokens.
   """
   noise = jax.random.gumbel(key, probabilities.shape, jnp.float32)
-  perturbed, tokens = lax.top_k(jnp.log(probabilities) + noise, count)
-  return jnp.where(jnp.isfinite(perturbed), tokens, -1).astype(jnp.int32)
+  return largest(jnp.log(probabilities) + noise, count)
+
+
+def largest(values: jax.Array, count: int) -> jax.Array:
+  """Places of the largest values [..., V], int32 [..., count], best first; -1 where no more are finite."""
+  there = min(count, values.shape[-1])
+  best, places = lax.top_k(values, there)
+  places = jnp.where(jnp.isfinite(best), places, -1).astype(jnp.int32)
+  return jnp.pad(places, [(0, 0)] * (values.ndim - 1) + [(0, count - there)], constant_values=-1)
 
 
 def _categorical(weights, key):

@@ -1,6 +1,7 @@
 """Logits to distributions: against plain Python, and the corners by hand."""
 
 import dataclasses
+from fractions import Fraction
 
 import chisquare
 import jax
@@ -136,3 +137,57 @@ def test_bad_settings_are_named(settings, message):
 
 def test_whole_top_k_may_be_a_float():
   np.testing.assert_array_equal(distribution([2, 1, 0], top_k=2.0), distribution([2, 1, 0], top_k=2))
+
+
+def test_several_tokens_without_replacement_in_their_order():
+  """Each pair of first and second token as often as sampling one after another says."""
+  p = jnp.array([0.5, 0.3, 0.15, 0.05, 0.0])
+  pairs = np.asarray(jax.vmap(sample_several, (None, 0, None))(p, jax.random.split(jax.random.key(0), 60_000), 2))
+  expected = np.array([[a * b / (1 - a) if i != j else 0.0 for j, b in enumerate(p.tolist())]
+                       for i, a in enumerate(p.tolist())])
+  seen = np.zeros((5, 5))
+  np.add.at(seen, tuple(pairs.T), 1)
+  assert chisquare.counts(seen, expected) > chisquare.ACCEPT
+
+
+def test_where_there_are_no_more_tokens_the_rest_is_void():
+  several = sample_several(jnp.array([0.0, 0.6, 0.0, 0.4]), jax.random.key(0), 6).tolist()
+  assert sorted(several[:2]) == [1, 3] and several[2:] == [-1] * 4
+  np.testing.assert_array_equal(largest(jnp.array([[1.0, -jnp.inf, 3.0], [jnp.nan, 2.0, 2.0]]), 4),
+                                [[2, 0, -1, -1], [-1, 1, 2, -1]])
+
+
+def exact_nucleus(probabilities, top_p):
+  """Tokens that top-p keeps, by fractions."""
+  order = sorted(range(len(probabilities)), key=lambda x: (-probabilities[x], x))
+  kept, mass = set(), Fraction(0)
+  for x in order:
+    if mass >= top_p:
+      break
+    kept.add(x)
+    mass += probabilities[x]
+  return kept
+
+
+def test_top_p_met_exactly_keeps_no_token_more():
+  rng = np.random.default_rng(0)
+  for _ in range(40):
+    k = int(rng.integers(3, 9))
+    parts = rng.multinomial(20 - k, np.ones(k) / k) + 1
+    p = [Fraction(int(x), 20) for x in parts]
+    logits = np.log(np.array(parts) / 20).astype(np.float32)
+    for twentieths in range(1, 20):
+      kept = np.flatnonzero(standardise_top_p(logits, np.float32(1 - twentieths / 20)))
+      assert set(kept.tolist()) == exact_nucleus(p, Fraction(twentieths, 20))
+
+
+standardise_top_p = jax.jit(lambda logits, tail: standardise(logits, 1.0, 0, tail))
+
+
+@pytest.mark.parametrize('top_p', [0.5, 0.9, 0.999, 0.9999999])
+def test_top_p_of_a_large_vocabulary_keeps_as_many_as_float64(top_p):
+  logits = 2 * np.random.default_rng(1).normal(size=32128).astype(np.float32)
+  p = np.exp(logits.astype(np.float64))
+  p = np.sort(p / p.sum())[::-1]
+  expected = int((np.cumsum(p) - p < top_p).sum())
+  assert abs(int((Sampling(top_p=top_p).probabilities(logits) > 0).sum()) - expected) <= 1

@@ -6,7 +6,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from specdec_jax import sampling
 from specdec_jax.drafters.interface import Proposal, Text
@@ -68,8 +67,7 @@ def sample_children(standardizer: Standardizer, processed, tree: Tree, parents: 
   children = children[:, :count]
   q = None
   if standardizer.certain:
-    largest, chosen = lax.top_k(processed, count)
-    chosen = jnp.where(jnp.isfinite(largest), chosen, -1).astype(jnp.int32)
+    chosen = sampling.largest(processed, count)
   else:
     q = standardizer.probabilities(processed)
     first_children = jnp.asarray(children[:, 0])

@@ -128,3 +128,78 @@ def decode(target, draft, source, *, gamma, sampling, length, seed=0, row_id=0,
 
 def _draw(distribution, key) -> int:
   return int(jax.random.categorical(key, jnp.log(jnp.asarray(distribution, jnp.float32))))
+
+
+def verify_tree(p, q, tokens, tree, u):
+  """The rule of a tree in plain Python: the accepted nodes and the distribution of the next token.
+
+  p [M + 1][V]; q [P][V], of the nodes with children in the order of `Tree.expanded`, or None; u [M]. Works on
+  fractions as on floats.
+  """
+  row = {int(node): i for i, node in enumerate(n for level in tree.expanded for n in level)}
+  node, path, here = -1, [], list(p[0])
+  while True:
+    left = None if q is None or node not in row else list(q[row[node]])
+    for child in (int(c) for c in tree.children[node + 1] if c >= 0):
+      x = tokens[child]
+      if x < 0:
+        return path, here
+      proposed = [int(y == x) for y in range(len(here))] if q is None else [y / sum(left) for y in left]
+      if u[child] * proposed[x] < here[x]:
+        node, here = child, list(p[child + 1])
+        path.append(child)
+        break
+      excess = [max(a - b, 0) for a, b in zip(here, proposed)]
+      here = [e / sum(excess) for e in excess] if sum(excess) > 0 else here
+      if left is not None:
+        left[x] = 0
+    else:
+      return path, here
+
+
+def ranks_accepted(p, q, count):
+  """Probability that the k-th of `count` children, sampled from q without replacement, is the accepted one.
+
+  And the distribution of what comes out, by going through every order of children: exact on fractions.
+  """
+  accepted, out = [0] * count, [0] * len(p)
+
+  def walk(here, left, rank, mass):
+    if rank == count or not any(left):
+      for x, px in enumerate(here):
+        out[x] += mass * px
+      return
+    total = sum(left)
+    for x, qx in enumerate(left):
+      if not qx:
+        continue
+      proposed = [y / total for y in left]
+      keep = min(1, here[x] / proposed[x])
+      accepted[rank] += mass * proposed[x] * keep
+      out[x] += mass * proposed[x] * keep
+      if keep < 1:
+        excess = [max(a - b, 0) for a, b in zip(here, proposed)]
+        walk([e / sum(excess) for e in excess], [0 if y == x else v for y, v in enumerate(left)], rank + 1,
+             mass * proposed[x] * (1 - keep))
+
+  walk(list(p), list(q), 0, 1)
+  return accepted, out
+
+
+def verify_block(p, q, draft, eta):
+  """Block verification in plain Python (arXiv 2403.10444, algorithm 2): number accepted and the next distribution."""
+  gamma, w, accepted = len(draft), [1.0], 0
+  for i, x in enumerate(draft):
+    w.append(min(1.0, w[-1] * p[i][x] / q[i][x]))
+  for i in range(1, gamma + 1):
+    if i == gamma:
+      h = w[i]
+    else:
+      over = sum(max(w[i] * a - b, 0.0) for a, b in zip(p[i], q[i]))
+      h = 1.0 if over + 1 - w[i] == 0 else over / (over + 1 - w[i])
+    if eta[i - 1] < h:
+      accepted = i
+  if accepted == gamma:
+    return accepted, list(p[gamma])
+  excess = [max(w[accepted] * a - b, 0.0) for a, b in zip(p[accepted], q[accepted])]
+  return accepted, [e / sum(excess) for e in excess] if sum(excess) > 0 else list(p[accepted])
