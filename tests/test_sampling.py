@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import reference
 
-from specdec_jax.sampling import Sampling, sample
+from specdec_jax.sampling import Sampling, largest, sample, sample_several, standardise
 
 SETTINGS = [Sampling(temperature=t, top_k=k, top_p=p)
             for t in (0.0, 0.5, 1.0, 1.7) for k in (0, 1, 3, 9) for p in (0.35, 0.9, 1.0)]

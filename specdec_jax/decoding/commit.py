@@ -88,7 +88,8 @@ def count(settings: Settings, state: State, kept: Kept, path, num_accepted) -> S
   tree = settings.tree
   nodes_by_level = jnp.asarray([len(level) for level in tree.levels], jnp.int32)
   drafted = jnp.where(at < levels[:, None], nodes_by_level, 0)
-  stats = stats.replace(drafted=stats.drafted + drafted.sum(1, dtype=jnp.int32), drafted_by_position=stats.drafted_by_position + drafted)
+  stats = stats.replace(drafted=stats.drafted + drafted.sum(1, dtype=jnp.int32),
+                        drafted_by_position=stats.drafted_by_position + drafted)
   # Of the nodes that the rule came to, the root included, those whose children could still be emitted.
   came_to = jnp.pad(path + 1, ((0, 0), (1, 0)))[:, :depth]  # [B, D], row of `children`
   usable = at < jnp.minimum(levels, accepted + 1)[:, None]
