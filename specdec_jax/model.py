@@ -9,7 +9,7 @@ from flax import struct
 
 from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.errors import SettingError
-from specdec_jax.models import t5_tree
+from specdec_jax.models import cache as cache_lib
 from specdec_jax.models.config import GPT2Config, T5Config
 from specdec_jax.models.network import network
 
@@ -84,14 +84,26 @@ class Model(struct.PyTreeNode):
     return network(self.config).apply(
         {'params': self.params}, cache, tokens, positions, method='step')
 
-  def tree_step(self, cache, tokens, positions, slot, key_positions, visible):
-    """Feeds the nodes of a tree, int32 [B, M]; see `t5_tree.step`."""
-    return network(self.config).apply({'params': self.params}, cache, tokens, positions, slot,
-                                      key_positions, visible, method=t5_tree.step)
+  def tree_step(self, cache, tokens, positions, slots, key_positions, visible):
+    """Feeds int32 [B, n] tokens that may continue different texts, such as the nodes of a tree.
 
-  def tree_copy(self, cache, sources, to):
-    """Copies cache slots [B, N] to the N slots from `to` [B] on."""
-    return t5_tree.copy(cache, sources, to)
+    Args:
+      cache: from `prefill` or an earlier pass, of K slots.
+      tokens, positions: int32 [B, n]; each token's absolute position in its own text.
+      slots: int32 [B], where the n tokens of a row are written from; slots[b] + n must be at most K.
+      key_positions: int32 [B, K], the position of what each slot holds after that.
+      visible: bool [B, n, K], the slots that each token sees: its own and those before it in its text.
+
+    Returns:
+      float32 logits [B, n, V] for the token after each, the cache, and the block: what was written,
+      a list of {'key', 'value'} [B, H, n, D], one a layer, for `commit`.
+    """
+    return network(self.config).apply({'params': self.params}, cache, tokens, positions, slots, key_positions,
+                                      visible, method='tree_step')
+
+  def commit(self, cache, block, nodes, slots):
+    """Writes the places `nodes` (int32 [B, m]) of a block to the slots from slots [B] on; see `cache.commit`."""
+    return cache_lib.commit(cache, block, nodes, slots)
 
   def decoder_prefix(self, tokens, lengths=None):
     """The decoder's tokens before the first generated one, and how many each row has.

@@ -48,41 +48,47 @@ def speculative_loop(target, draft, standardizer, tokens, alpha, beams: beam_sta
 
 def _iterate(target, draft, standardizer, alpha, layout, state: State) -> State:
   beams, lineage, width = state.beams, state.lineage, layout.width
-  tree, draft_cache = _draft(draft, standardizer, target.eos_ids, layout, state)
-  logits, target_cache = beam_tree.feed(
+  tree, draft_cache, draft_block = _draft(draft, standardizer, target.eos_ids, layout, state)
+  logits, target_cache, block = beam_tree.feed(
       target, state.target_cache, tree, lineage, beams.step, layout, width, layout.size - width, 1)
   found = beam_state.candidates(logits, standardizer, width)
   after, lineage, nodes = _replay(beams, lineage, tree, found, layout, target.eos_ids, alpha)
 
   first = jnp.broadcast_to(jnp.arange(width), nodes[:, :1].shape)
   draft_nodes = jnp.concatenate([first, nodes[:, :-1]], axis=1)
-  flat = lambda n: layout.slot + n.reshape(n.shape[0], -1)
+  flat = lambda n: n.reshape(n.shape[0], -1)
   return State(
       beams=after, lineage=lineage, stats=_count(beams, after, state.stats, layout),
-      target_cache=target.tree_copy(target_cache, flat(nodes), (beams.step + 1) * width),
-      draft_cache=draft.tree_copy(draft_cache, flat(draft_nodes), beams.step * width))
+      target_cache=target.commit(target_cache, block, flat(nodes - width), (beams.step + 1) * width),
+      draft_cache=draft.commit(draft_cache, draft_block, flat(draft_nodes), beams.step * width))
 
 
 def _draft(draft, standardizer, eos_ids, layout, state: State):
-  """The tree with all its levels, and the draft's cache."""
+  """The tree with all its levels, the draft's cache, and what was written there: all levels but the last."""
   beams, lineage, width = state.beams, state.lineage, layout.width
   tree = beam_tree.plant(beams, lineage, layout)
   feed = lambda cache, tree, start, count: beam_tree.feed(
       draft, cache, tree, lineage, beams.step, layout, start, count, 0)
   # The draft has not been fed the last two tokens where all levels were accepted.
-  logits, cache = feed(state.draft_cache, tree, 0, 2 * width)
+  logits, cache, block = feed(state.draft_cache, tree, 0, 2 * width)
   parents, tokens, scores = _continue(logits[:, width:], beams.log_probs, standardizer, eos_ids, layout)
   tree = beam_tree.grow(tree, layout.level(1), width + parents, tokens)
 
   def one(carry, i):
     cache, tree, scores = carry
-    logits, cache = feed(cache, tree, layout.level(i), layout.drafted)
+    logits, cache, block = feed(cache, tree, layout.level(i), layout.drafted)
     parents, tokens, scores = _continue(logits, scores, standardizer, eos_ids, layout)
     tree = beam_tree.grow(tree, layout.level(i + 1), layout.level(i) + parents, tokens)
-    return (cache, tree, scores), None
+    return (cache, tree, scores), block
 
-  (cache, tree, _), _ = lax.scan(one, (cache, tree, scores), jnp.arange(1, layout.gamma))
-  return tree, cache
+  (cache, tree, _), levels = lax.scan(one, (cache, tree, scores), jnp.arange(1, layout.gamma))
+  return tree, cache, jax.tree.map(_join, block, levels)
+
+
+def _join(first, levels):
+  """Blocks [B, H, n, D] of the first nodes and [L, B, H, u, D] of the levels that follow -> [B, H, n + L u, D]."""
+  levels = levels.transpose(1, 2, 0, 3, 4)
+  return jnp.concatenate([first, levels.reshape(*first.shape[:2], -1, first.shape[3])], axis=2)
 
 
 def _continue(logits, scores, standardizer, eos_ids, layout):

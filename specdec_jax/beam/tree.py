@@ -122,7 +122,7 @@ def feed(model, cache, tree: Tree, lineage: Lineage, step, layout: Layout, start
     first: level from which on ancestors are read in the tree; those before in their slots.
 
   Returns:
-    float32 logits [B, count, V], and the cache.
+    float32 logits [B, count, V], the cache, and what was written to it (see `Model.tree_step`).
   """
   batch, depth = step.shape[0], jnp.asarray(layout.depth)
   nodes = lambda values: lax.dynamic_slice_in_dim(values, start, count, axis=1)
@@ -136,5 +136,5 @@ def feed(model, cache, tree: Tree, lineage: Lineage, step, layout: Layout, start
       [kept.reshape(batch, count, -1), nodes(tree.seen) & in_tree[:, None]], axis=2)
   kept_positions = jnp.broadcast_to(jnp.repeat(row - 1, layout.width), (batch, layout.slot))
   return model.tree_step(
-      cache, nodes(tree.tokens), nodes(positions), layout.slot + start,
+      cache, nodes(tree.tokens), nodes(positions), jnp.full(batch, layout.slot + start, jnp.int32),
       jnp.concatenate([kept_positions, positions], axis=1), visible)

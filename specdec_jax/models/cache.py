@@ -1,21 +1,40 @@
-"""What all decoders share about their caches: per-row writes and the mask that makes a rewind free."""
+"""What all decoders share about their caches: places are written row by row, and what a rewind leaves is never read.
+
+A cache is a list of {'key', 'value'} [B, H, L, D], one a layer. What a slot holds is said by the pass that reads it:
+`visible` alone decides what a query sees, so stale slots need not be removed.
+"""
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-MASKED = -1e10  # finite: a fully padded row must not become NaN
+
+def empty(batch: int, num_layers: int, num_heads: int, length: int, head_dim: int, dtype):
+  """A cache of zeros, in which nothing is visible yet."""
+  shape = (batch, num_heads, length, head_dim)
+  return [{'key': jnp.zeros(shape, dtype), 'value': jnp.zeros(shape, dtype)} for _ in range(num_layers)]
 
 
-def write(cache, new, positions):
-  """Writes new [B, H, T, D] into cache [B, H, L, D] at each row's own position [B].
-
-  What lies behind is left as it is: every read is masked by absolute position.
-  """
+def write(cache, new, slots):
+  """Writes new [B, H, T, D] into cache [B, H, L, D], to T slots a row from slots [B] on."""
   return jax.vmap(lambda row, block, at: lax.dynamic_update_slice(row, block, (0, at, 0)))(
-      cache, new.astype(cache.dtype), positions)
+      cache, new.astype(cache.dtype), slots)
 
 
-def causal_mask(query_positions, num_keys: int):
-  """int32 [B, T] absolute positions -> additive float32 [B, T, num_keys]."""
-  return jnp.where(jnp.arange(num_keys) <= query_positions[..., None], 0.0, MASKED)
+def commit(cache, block, nodes, slots):
+  """Writes some places of a block to the slots from slots[b] on, in the order of `nodes`.
+
+  Args:
+    cache: of a `Model`, with its self-attention under 'self'.
+    block: what a pass over n tokens has just written: a list of {'key', 'value'} [B, H, n, D], one a layer.
+      They are read from here and not from the cache, so that the compiler needs no copy of the cache.
+    nodes: int32 [B, m], which of the n.
+    slots: int32 [B]; m slots a row from there on must lie in the cache.
+
+  Returns:
+    The cache.
+  """
+  def one(old, new):
+    return write(old, jnp.take_along_axis(new, nodes[:, None, :, None], axis=2), slots)
+
+  return {**cache, 'self': jax.tree.map(one, cache['self'], block)}

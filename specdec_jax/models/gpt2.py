@@ -12,8 +12,10 @@ from flax import linen as nn
 
 from specdec_jax.models import cache as cache_lib
 from specdec_jax.models.activations import ACTIVATIONS
+from specdec_jax.models.attention import attention_weights, finite_values, mix, seen_values
 from specdec_jax.models.config import GPT2Config
 from specdec_jax.models.products import dot_general, split_heads, tied_logits
+from specdec_jax.models.visibility import Visibility
 
 Cache = dict[str, Any]
 
@@ -35,22 +37,21 @@ class Attention(nn.Module):
   config: GPT2Config
 
   @nn.compact
-  def __call__(self, x, mask, positions, cache, deterministic=True):
-    """[B, T, E] at positions [B]...; additive mask [B, 1, T, L]. Returns [B, T, E] and the cache."""
+  def __call__(self, x, seen, cache, slots, deterministic=True):
+    """[B, T, E], `Visibility` -> [B, T, E], the cache and what was written to it; as `t5.DecoderLayer`."""
     cfg = self.config
     query, keys, values = (split_heads(_dense(cfg, cfg.emb_dim, n)(x), cfg.num_heads)
                            for n in ('query', 'key', 'value'))
+    keys, values = finite_values(keys, values)
+    block = {'key': keys, 'value': values}
     if cache is not None:
-      keys = cache_lib.write(cache['key'], keys, positions)
-      values = cache_lib.write(cache['value'], values, positions)
-    logits = jnp.einsum('bhtd,bhkd->bhtk', query, keys, preferred_element_type=jnp.float32)
-    weights = jax.nn.softmax(logits * query.shape[-1] ** -0.5 + mask, axis=-1).astype(cfg.dtype)
-    weights = nn.Dropout(cfg.dropout_rate)(weights, deterministic=deterministic)
-    mixed = jnp.einsum('bhtk,bhkd->bhtd', weights, values)
-    mixed = mixed.transpose(0, 2, 1, 3).reshape(*x.shape[:2], -1)
+      cache = jax.tree.map(lambda old, new: cache_lib.write(old, new, slots), cache, block)
+      keys, values = cache['key'], seen_values(cache['value'], seen.visible)
+    weights = attention_weights(query, keys, seen.visible, scale=query.shape[-1] ** -0.5).astype(cfg.dtype)
+    mixed = mix(nn.Dropout(cfg.dropout_rate)(weights, deterministic=deterministic), values)
     # Projections back into the residual stream start smaller, the deeper the model.
     out = _dense(cfg, cfg.emb_dim, 'out', (2 * cfg.num_layers) ** -0.5)(mixed)
-    return out, {'key': keys, 'value': values}
+    return out, cache, block
 
 
 class MLP(nn.Module):
@@ -67,33 +68,31 @@ class Layer(nn.Module):
   config: GPT2Config
 
   @nn.compact
-  def __call__(self, x, mask, positions, cache, deterministic=True):
+  def __call__(self, x, seen, cache, slots, deterministic=True):
     cfg = self.config
     drop = nn.Dropout(cfg.dropout_rate)
-    h, cache = Attention(cfg, name='self_attention')(
-        _norm(cfg, x, 'pre_attention_layer_norm'), mask, positions, cache, deterministic)
+    h, cache, block = Attention(cfg, name='self_attention')(
+        _norm(cfg, x, 'pre_attention_layer_norm'), seen, cache, slots, deterministic)
     x += drop(h, deterministic=deterministic)
     h = MLP(cfg, name='mlp')(_norm(cfg, x, 'pre_mlp_layer_norm'))
-    return x + drop(h, deterministic=deterministic), cache
+    return x + drop(h, deterministic=deterministic), cache, block
 
 
 class Decoder(nn.Module):
   config: GPT2Config
 
   @nn.compact
-  def __call__(self, x, positions, caches, deterministic=True):
-    """[B, T, E] from positions [B] on -> [B, T, E] and caches."""
+  def __call__(self, x, seen, caches, slots, deterministic=True):
+    """[B, T, E], `Visibility` -> [B, T, E], caches and what was written to them; slots [B]."""
     cfg = self.config
     x = nn.Dropout(cfg.dropout_rate)(x, deterministic=deterministic)
-    num_keys = x.shape[1] if caches is None else caches[0]['key'].shape[2]
-    queries = positions[:, None] + jnp.arange(x.shape[1])
-    mask = cache_lib.causal_mask(queries, num_keys)[:, None]
-    updated = []
+    updated, blocks = [], []
     for i in range(cfg.num_layers):
-      x, cache = Layer(cfg, name=f'layers_{i}')(
-          x, mask, positions, None if caches is None else caches[i], deterministic)
+      x, cache, block = Layer(cfg, name=f'layers_{i}')(
+          x, seen, None if caches is None else caches[i], slots, deterministic)
       updated.append(cache)
-    return _norm(cfg, x, 'decoder_norm'), updated
+      blocks.append(block)
+    return _norm(cfg, x, 'decoder_norm'), updated, blocks
 
 
 class GPT2(nn.Module):
@@ -111,8 +110,7 @@ class GPT2(nn.Module):
 
   def __call__(self, tokens, deterministic=True):
     """Teacher-forced float32 logits [B, T, V] of int32 [B, T]."""
-    start = jnp.zeros(tokens.shape[0], jnp.int32)
-    return self._decode(None, tokens, start, deterministic)[0]
+    return self._decode(None, tokens, Visibility.of_texts(*tokens.shape), None, deterministic)[0]
 
   def prefill(self, tokens, cache_length: int) -> Cache:
     """A cache of static length that holds the prompts, int32 [B, P], from position 0 on.
@@ -120,23 +118,27 @@ class GPT2(nn.Module):
     What a shorter prompt's padding left in it is written again before it is read.
     """
     cfg = self.config
-    shape = (tokens.shape[0], cfg.num_heads, cache_length, cfg.head_dim)
-    empty = lambda: {'key': jnp.zeros(shape, cfg.dtype), 'value': jnp.zeros(shape, cfg.dtype)}
-    caches = [empty() for _ in range(cfg.num_layers)]
-    start = jnp.zeros(tokens.shape[0], jnp.int32)
-    return {'self': self._decode(caches, tokens, start)[1]}
+    cache = cache_lib.empty(len(tokens), cfg.num_layers, cfg.num_heads, cache_length, cfg.head_dim, cfg.dtype)
+    return self.step({'self': cache}, tokens, jnp.zeros(len(tokens), jnp.int32))[1]
 
   def step(self, cache: Cache, tokens, positions):
     """As `t5.T5.step`: int32 [B, T] from positions [B]; float32 logits [B, T, V] and the cache."""
-    logits, updated = self._decode(cache['self'], tokens, positions)
+    length = cache['self'][0]['key'].shape[2]
+    seen = Visibility.of_blocks(positions, tokens.shape[1], length)
+    logits, updated, _ = self._decode(cache['self'], tokens, seen, positions)
     return logits, {'self': updated}
 
-  def _decode(self, caches, tokens, positions, deterministic=True):
+  def tree_step(self, cache: Cache, tokens, positions, slots, key_positions, visible):
+    """As `t5.T5.tree_step`."""
+    seen = Visibility.of_tree(positions, key_positions, visible)
+    logits, updated, block = self._decode(cache['self'], tokens, seen, slots)
+    return logits, {'self': updated}, block
+
+  def _decode(self, caches, tokens, seen, slots, deterministic=True):
     cfg = self.config
-    places = positions[:, None] + jnp.arange(tokens.shape[1])
     # A block may reach past the last position; what stands there is never emitted.
-    places = jnp.minimum(places, cfg.max_positions - 1)
+    places = jnp.minimum(seen.queries, cfg.max_positions - 1)
     x = self.token_embedder(tokens) + self.position_embedder(places)
-    x, caches = self.decoder(x, positions, caches, deterministic)
+    x, caches, blocks = self.decoder(x, seen, caches, slots, deterministic)
     embedding = self.token_embedder.embedding.astype(cfg.dtype)
-    return tied_logits(x, embedding), caches
+    return tied_logits(x, embedding), caches, blocks

@@ -15,8 +15,10 @@ from jax import lax
 
 from specdec_jax.models import cache as cache_lib
 from specdec_jax.models.activations import ACTIVATIONS
+from specdec_jax.models.attention import attention_weights, finite_values, mix, seen_values
 from specdec_jax.models.config import T5Config
 from specdec_jax.models.products import dot_general, split_heads, tied_logits
+from specdec_jax.models.visibility import Visibility
 
 Cache = dict[str, Any]
 
@@ -94,18 +96,15 @@ class Attention(nn.Module):
     self.dropout = nn.Dropout(cfg.dropout_rate, broadcast_dims=(-2,))
 
   def keys_values(self, x):
-    """[B, K, E] -> keys and values, [B, H, K, D] each."""
+    """[B, K, E] -> keys and values, [B, H, K, D] each; see `attention.finite_values`."""
     heads = self.config.num_heads
-    return split_heads(self.key(x), heads), split_heads(self.value(x), heads)
+    return finite_values(split_heads(self.key(x), heads), split_heads(self.value(x), heads))
 
-  def __call__(self, x, keys, values, bias, deterministic=True):
-    """[B, T, E] attends over keys, values [B, H, K, D]; bias float32 [B, 1|H, 1|T, K]."""
-    logits = jnp.einsum('bhtd,bhkd->bhtk', split_heads(self.query(x), self.config.num_heads), keys,
-                        preferred_element_type=jnp.float32)
-    weights = jax.nn.softmax(logits + bias, axis=-1).astype(self.config.dtype)
-    weights = self.dropout(weights, deterministic=deterministic)
-    mixed = jnp.einsum('bhtk,bhkd->bhtd', weights, values)
-    return self.out(mixed.transpose(0, 2, 1, 3).reshape(*x.shape[:2], -1))
+  def __call__(self, x, keys, values, visible, bias=None, deterministic=True):
+    """[B, T, E] attends over keys, values [B, H, K, D]; visible bool [B, 1, 1|T, K], bias float32 [B, H, T, K]."""
+    query = split_heads(self.query(x), self.config.num_heads)
+    weights = attention_weights(query, keys, visible, bias).astype(self.config.dtype)
+    return self.out(mix(self.dropout(weights, deterministic=deterministic), values))
 
 
 class MLP(nn.Module):
@@ -129,7 +128,7 @@ class EncoderLayer(nn.Module):
   config: T5Config
 
   @nn.compact
-  def __call__(self, x, bias, mask, deterministic=True):
+  def __call__(self, x, bias, visible, deterministic=True):
     cfg = self.config
     drop = nn.Dropout(cfg.dropout_rate, broadcast_dims=(-2,))
     if cfg.relative_bias_per_layer:
@@ -137,7 +136,7 @@ class EncoderLayer(nn.Module):
       bias = RelativeBias(cfg, True, name='relpos_bias')(positions[None], positions)
     attention = Attention(cfg, name='attention')
     h = RMSNorm(cfg, name='pre_attention_layer_norm')(x)
-    h = attention(h, *attention.keys_values(h), bias + mask, deterministic)
+    h = attention(h, *attention.keys_values(h), visible, bias, deterministic)
     x += drop(h, deterministic=deterministic)
     h = MLP(cfg, name='mlp')(RMSNorm(cfg, name='pre_mlp_layer_norm')(x), deterministic)
     return x + drop(h, deterministic=deterministic)
@@ -147,17 +146,17 @@ class Encoder(nn.Module):
   config: T5Config
 
   @nn.compact
-  def __call__(self, embedded, mask, deterministic=True):
-    """[B, S, E] and additive mask [B, 1, 1, S] -> [B, S, E]."""
+  def __call__(self, embedded, visible, deterministic=True):
+    """[B, S, E] and bool [B, 1, 1, S] -> [B, S, E]."""
     cfg = self.config
     drop = nn.Dropout(cfg.dropout_rate, broadcast_dims=(-2,))
     x = drop(embedded, deterministic=deterministic)
-    bias = 0.0
+    bias = None
     if not cfg.relative_bias_per_layer:
       positions = jnp.arange(x.shape[1])
       bias = RelativeBias(cfg, True, name='relpos_bias')(positions[None], positions)
     for i in range(cfg.num_encoder_layers):
-      x = EncoderLayer(cfg, name=f'layers_{i}')(x, bias, mask, deterministic)
+      x = EncoderLayer(cfg, name=f'layers_{i}')(x, bias, visible, deterministic)
     x = RMSNorm(cfg, name='encoder_norm')(x)
     return drop(x, deterministic=deterministic)
 
@@ -177,25 +176,36 @@ class DecoderLayer(nn.Module):
     self.mlp = MLP(cfg)
     self.dropout = nn.Dropout(cfg.dropout_rate, broadcast_dims=(-2,))
 
-  def __call__(self, x, bias, query_positions, key_positions, mask, cross_mask, cross, cache, write,
-               deterministic=True):
-    """One layer over T new tokens; returns [B, T, E] and the updated self-attention cache.
+  def __call__(self, x, bias, seen, cross, cross_visible, cache, slots, deterministic=True):
+    """One layer over T new tokens.
 
-    Without a cache (teacher forcing) the keys are those of the T tokens themselves.
+    Args:
+      x: [B, T, E].
+      bias: float32 [B, H, T, K], or None where every layer has its own.
+      seen: `Visibility`.
+      cross: {'key', 'value'} of the encoder's output; cross_visible: bool [B, 1, 1, S].
+      cache: {'key', 'value'} [B, H, K, D], or None in teacher forcing: the keys are those of the T tokens themselves.
+      slots: int32 [B], where in the cache the T tokens are written from.
+
+    Returns:
+      [B, T, E], the cache, and what was written to it.
     """
     h = self.pre_self_attention_layer_norm(x)
     keys, values = self.self_attention.keys_values(h)
+    block = {'key': keys, 'value': values}
     if cache is not None:
-      keys, values = write(cache['key'], keys), write(cache['value'], values)
+      cache = jax.tree.map(lambda old, new: cache_lib.write(old, new, slots), cache, block)
+      keys, values = cache['key'], seen_values(cache['value'], seen.visible)
     if self.config.relative_bias_per_layer:
-      bias = self.relpos_bias(query_positions, key_positions)
-    h = self.self_attention(h, keys, values, bias + mask, deterministic)
+      bias = self.relpos_bias(seen.queries, seen.keys)
+    h = self.self_attention(h, keys, values, seen.visible, bias, deterministic)
     x += self.dropout(h, deterministic=deterministic)
     h = self.encoder_decoder_attention(
-        self.pre_cross_attention_layer_norm(x), cross['key'], cross['value'], cross_mask, deterministic)
+        self.pre_cross_attention_layer_norm(x), cross['key'], cross['value'], cross_visible,
+        deterministic=deterministic)
     x += self.dropout(h, deterministic=deterministic)
     h = self.mlp(self.pre_mlp_layer_norm(x), deterministic)
-    return x + self.dropout(h, deterministic=deterministic), {'key': keys, 'value': values}
+    return x + self.dropout(h, deterministic=deterministic), cache, block
 
 
 class Decoder(nn.Module):
@@ -219,39 +229,23 @@ class Decoder(nn.Module):
     pairs = [layer.encoder_decoder_attention.keys_values(encoded) for layer in self.layers]
     return [{'key': k, 'value': v} for k, v in pairs]
 
-  def __call__(self, embedded, positions, cross, cross_mask, caches, embedding, deterministic=True):
-    """[B, T, E] at positions [B]... -> float32 logits [B, T, V] and caches."""
-    num_keys = embedded.shape[1] if caches is None else caches[0]['key'].shape[2]
-    query_positions = positions[:, None] + jnp.arange(embedded.shape[1])
-    write = lambda old, new: cache_lib.write(old, new, positions)
-    return self.attend(embedded, query_positions, jnp.arange(num_keys),
-                       cache_lib.causal_mask(query_positions, num_keys)[:, None], write,
-                       cross, cross_mask, caches, embedding, deterministic)
-
-  def attend(self, embedded, query_positions, key_positions, mask, write, cross, cross_mask, caches,
-             embedding, deterministic=True):
-    """As `__call__`, but that the caller says where keys lie and who sees them.
-
-    Args:
-      query_positions: int32 [B, T], absolute.
-      key_positions: int32 [K] or [B, 1, K], of what each cache slot holds.
-      mask: additive float32 [B, 1, T, K].
-      write: `write(old [B, H, K, D], new [B, H, T, D])`, into the cache.
-    """
+  def __call__(self, embedded, seen, cross, cross_visible, caches, slots, embedding, deterministic=True):
+    """[B, T, E] -> float32 logits [B, T, V], caches and blocks; other arguments as in `DecoderLayer`, one a layer."""
     cfg = self.config
     x = self.dropout(embedded, deterministic=deterministic)
-    bias = 0.0 if cfg.relative_bias_per_layer else self.relpos_bias(query_positions, key_positions)
-    updated = []
+    bias = None if cfg.relative_bias_per_layer else self.relpos_bias(seen.queries, seen.keys)
+    updated, blocks = [], []
     for i, layer in enumerate(self.layers):
-      x, cache = layer(x, bias, query_positions, key_positions, mask, cross_mask, cross[i],
-                       None if caches is None else caches[i], write, deterministic)
+      x, cache, block = layer(x, bias, seen, cross[i], cross_visible, None if caches is None else caches[i],
+                              slots, deterministic)
       updated.append(cache)
+      blocks.append(block)
     x = self.dropout(self.decoder_norm(x), deterministic=deterministic)
     if not cfg.logits_via_embedding:
-      return self.logits_dense(x), updated
+      return self.logits_dense(x), updated, blocks
     if cfg.scale_tied_logits:
       x = x * cfg.emb_dim ** -0.5
-    return tied_logits(x, embedding.astype(cfg.dtype)), updated
+    return tied_logits(x, embedding.astype(cfg.dtype)), updated, blocks
 
 
 class T5(nn.Module):
@@ -267,16 +261,15 @@ class T5(nn.Module):
     self.decoder = Decoder(cfg)
 
   def _encode(self, encoder_tokens, deterministic=True):
-    mask = jnp.where(encoder_tokens == self.config.pad_id, cache_lib.MASKED, 0.0)[:, None, None, :]
-    encoded = self.encoder(self.token_embedder(encoder_tokens), mask, deterministic)
-    return {'cross': self.decoder.cross(encoded), 'cross_mask': mask}
+    visible = encoder_tokens != self.config.pad_id
+    encoded = self.encoder(self.token_embedder(encoder_tokens), visible[:, None, None], deterministic)
+    return {'cross': self.decoder.cross(encoded), 'cross_visible': visible}
 
   def __call__(self, encoder_tokens, decoder_tokens, deterministic=True):
-    """Teacher-forced float32 logits [B, T, V]; encoder int32 [B, S] (0 is padding), decoder [B, T]."""
+    """Teacher-forced float32 logits [B, T, V]; encoder int32 [B, S] (padding is pad_id), decoder [B, T]."""
     encoded = self._encode(encoder_tokens, deterministic)
-    logits, _ = self._decode(encoded, None, decoder_tokens,
-                             jnp.zeros(decoder_tokens.shape[0], jnp.int32), deterministic)
-    return logits
+    seen = Visibility.of_texts(*decoder_tokens.shape)
+    return self._decode(encoded, None, decoder_tokens, seen, None, deterministic)[0]
 
   def prefill(self, encoder_tokens, cache_length: int) -> Cache:
     """Runs the encoder on int32 [B, S] and makes an empty cache of static length.
@@ -285,10 +278,9 @@ class T5(nn.Module):
     position: a write past the end would silently move to an earlier slot.
     """
     cfg = self.config
-    shape = (encoder_tokens.shape[0], cfg.num_heads, cache_length, cfg.head_dim)
-    empty = lambda: {'key': jnp.zeros(shape, cfg.dtype), 'value': jnp.zeros(shape, cfg.dtype)}
     return {**self._encode(encoder_tokens),
-            'self': [empty() for _ in range(cfg.num_decoder_layers)]}
+            'self': cache_lib.empty(len(encoder_tokens), cfg.num_decoder_layers, cfg.num_heads, cache_length,
+                                    cfg.head_dim, cfg.dtype)}
 
   def step(self, cache: Cache, tokens, positions):
     """T tokens a row, each row from its own position.
@@ -301,9 +293,29 @@ class T5(nn.Module):
     Returns:
       float32 logits [B, T, V] for the token after each fed one, and the cache.
     """
-    logits, updated = self._decode(cache, cache['self'], tokens, positions)
+    length = cache['self'][0]['key'].shape[2]
+    logits, updated, _ = self._decode(
+        cache, cache['self'], tokens, Visibility.of_blocks(positions, tokens.shape[1], length), positions)
     return logits, {**cache, 'self': updated}
 
-  def _decode(self, encoded, caches, tokens, positions, deterministic=True):
-    return self.decoder(self.token_embedder(tokens), positions, encoded['cross'],
-                        encoded['cross_mask'], caches, self.token_embedder.embedding, deterministic)
+  def tree_step(self, cache: Cache, tokens, positions, slots, key_positions, visible):
+    """n tokens a row that may continue different texts, such as the nodes of a tree.
+
+    Args:
+      cache: from `prefill` or an earlier step, of K slots.
+      tokens, positions: int32 [B, n]; each token's absolute position in its own text.
+      slots: int32 [B], where the n tokens of a row are written from.
+      key_positions: int32 [B, K], the position of what each slot holds after that.
+      visible: bool [B, n, K], the slots that each token sees: its own and those before it in its text.
+
+    Returns:
+      float32 logits [B, n, V] for the token after each, the cache, and the block for `cache.commit`.
+    """
+    seen = Visibility.of_tree(positions, key_positions, visible)
+    logits, updated, block = self._decode(cache, cache['self'], tokens, seen, slots)
+    return logits, {**cache, 'self': updated}, block
+
+  def _decode(self, encoded, caches, tokens, seen, slots, deterministic=True):
+    cross_visible = encoded['cross_visible'][:, None, None]
+    return self.decoder(self.token_embedder(tokens), seen, encoded['cross'], cross_visible, caches, slots,
+                        self.token_embedder.embedding, deterministic)

@@ -47,14 +47,15 @@ class Toy(Model):
 
     def back(distance):  # the token that a node sees so many places before it in its text
       there = visible & (key_positions[:, None] == positions[..., None] - distance)
-      found = jnp.where(there, fed[:, None], -1).max(-1)
+      found = jnp.where(there, fed[:, None], 0).sum(-1)  # two at one position are a wrong token
       return jnp.where(there.any(-1), found, nothing)
 
     logits = self.params[cache['source'][:, None], back(2), back(1), back(0)]
-    return logits, {**cache, 'fed': fed}, tokens
+    return logits, {**cache, 'fed': fed}, tokens[:, None, :, None]  # [B, H, n, D], as in a network
 
   def commit(self, cache, block, nodes, slots):
-    return {**cache, 'fed': self.write(cache['fed'], jnp.take_along_axis(block, nodes, axis=1), slots)}
+    chosen = jnp.take_along_axis(block[:, 0, :, 0], nodes, axis=1)
+    return {**cache, 'fed': self.write(cache['fed'], chosen, slots)}
 
   def write(self, fed, tokens, positions):
     return jax.vmap(lambda row, new, at: lax.dynamic_update_slice(row, new, (at,)))(

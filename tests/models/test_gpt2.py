@@ -1,28 +1,15 @@
 """GPT-2: blocks and rewinds against a teacher-forced pass, prompts of several lengths, limits."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny
+from families import random_gpt2
 
 import specdec_jax as sd
-from specdec_jax.model import Model
-from specdec_jax.models.config import GPT2Config
-from specdec_jax.models.gpt2 import GPT2
 
 GREEDY = sd.Sampling(temperature=0.0)
 LENGTH = 12
-
-
-def random_gpt2(seed: int, **changes) -> Model:
-  """Weights widened, so that every token depends on all before it."""
-  cfg = GPT2Config(**{'vocab_size': 20, 'emb_dim': 16, 'num_heads': 2, 'num_layers': 1,
-                      'max_positions': 18, 'eos_id': 1, **changes})
-  shapes = jax.eval_shape(GPT2(cfg).init, jax.random.key(0), jnp.zeros((1, 2), jnp.int32))['params']
-  rng = np.random.default_rng(seed)
-  widen = lambda leaf: jnp.asarray(rng.normal(size=leaf.shape) * 0.5, jnp.float32)
-  return Model(params=jax.tree.map(widen, shapes), config=cfg)
 
 
 TARGET, DRAFT = random_gpt2(0), random_gpt2(1)  # of one shape: they share compiled programs
@@ -45,7 +32,7 @@ def test_blocks_and_rewinds_equal_a_teacher_forced_pass():
   cache = jax.jit(TARGET.prefill, static_argnums=1)(np.full((4, 4), 7, np.int32), 20)  # all written again
   at = np.zeros(4, np.int32)
   for moves in ([3, 1, 2, 3], [3, 1, 1, 0], [1, 2, 3, 3]):
-    block = lambda rows: np.stack([rows[b, i:i + 3] for b, i in enumerate(at)])
+    block = lambda rows, at=at: np.stack([rows[b, i:i + 3] for b, i in enumerate(at)])
     _, cache = step(cache, block((tokens + 1) % 20), at)  # rejected: written over
     logits, cache = step(cache, block(tokens), at)
     np.testing.assert_allclose(logits, block(whole), atol=2e-5)
