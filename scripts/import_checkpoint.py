@@ -1,4 +1,4 @@
-"""Brings a T5X or Hugging Face checkpoint into this project's model directory.
+"""Brings a T5X or Hugging Face checkpoint into this project's model directory: `specdec_jax import` by its old name.
 
   python scripts/import_checkpoint.py --format=t5x --input=gs://BUCKET/checkpoint_1000000 \\
       --output=models/my_t5 --vocabulary=spiece.model --dtype=bfloat16
@@ -14,43 +14,9 @@ import sys
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')  # an import needs no accelerator
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))  # works in a clone, too
 
-import tqdm
-from absl import app, flags
+from absl import app
 
-from specdec_jax.checkpoints import formats, importer, storage
-from specdec_jax.cli import command
-
-_FORMAT = flags.DEFINE_enum('format', None, formats.FORMATS, 'What wrote the checkpoint.')
-_INPUT = flags.DEFINE_string('input', None, 'Directory of the checkpoint, local or gs://.')
-_OUTPUT = flags.DEFINE_string('output', None, 'Model directory to write; must not exist.')
-_VOCABULARY = flags.DEFINE_string(
-    'vocabulary', None, "SentencePiece file; default: the checkpoint's own spiece.model, if any.")
-_GIN_FILE = flags.DEFINE_string(
-    'gin_file', None, 'Sets fields of T5Config, such as gin/models/t5_1_1_xxl.gin.')
-_DTYPE = flags.DEFINE_enum(
-    'dtype', None, storage.STORAGES,
-    "How matrices are stored (bfloat16: computed in, too); default: as in the checkpoint.")
-_EXTRA_IDS = flags.DEFINE_integer(
-    'extra_ids', None, "Sentinels beyond the SentencePiece file's pieces; default: T5's 100, "
-    "mT5's 100 and UMT5's 300 for their own files, else 0.", lower_bound=0)
-
-
-def run():
-  with tqdm.tqdm(total=0, unit='B', unit_scale=True, desc='import', disable=None) as bar:
-    def progress(done, total):
-      bar.total = total
-      bar.update(done - bar.n)
-
-    config = importer.import_checkpoint(
-        _INPUT.value, _OUTPUT.value, _FORMAT.value, vocabulary=_VOCABULARY.value,
-        gin_file=_GIN_FILE.value, storage=_DTYPE.value, extra_ids=_EXTRA_IDS.value,
-        progress=progress)
-  print(f'{_OUTPUT.value}: {config}')
-
-
-main = command.main('import_checkpoint', run)
-
+from specdec_jax.cli import import_checkpoint
 
 if __name__ == '__main__':
-  flags.mark_flags_as_required(['format', 'input', 'output'])
-  app.run(main)
+  app.run(import_checkpoint.main)

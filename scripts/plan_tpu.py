@@ -1,24 +1,23 @@
-"""Does a pair fit a TPU, and how fast should it be? Compiles for the TPU on any x86-64 Linux machine.
+"""Does a pair fit a TPU, and how fast should it be? `specdec_jax plan` by its old name, which keeps no files.
 
   python scripts/plan_tpu.py --target=t5_1_1_xxl --draft=t5_1_1_small --chip=v4 --topology=1x1x1 \\
       --gamma=7 --batch=1 --alpha=0.75
 
-Needs libtpu (pip install libtpu==0.0.52), no TPU. See docs/tpu.md.
+Compiles for the TPU on any x86-64 Linux machine. Needs libtpu (pip install libtpu==0.0.52), no TPU. See docs/tpu.md.
 """
 
 import os
-import sys
+import shutil
+import tempfile
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')  # else jax looks for a TPU
 
 from absl import app, flags
 
 from specdec_jax.cli import command
+from specdec_jax.runs.plan import plan
 from specdec_jax.sampling import Sampling
-from specdec_jax.tpu import tables
 from specdec_jax.tpu.chips import CHIPS
-from specdec_jax.tpu.planner import plan
-from specdec_jax.tpu.traffic import Assumptions
 
 _TARGET = flags.DEFINE_string('target', 't5_1_1_xxl', 'A name of gin/models or a model directory.')
 _DRAFT = flags.DEFINE_string('draft', 't5_1_1_small', "Likewise; '' plans plain decoding.")
@@ -39,18 +38,13 @@ _PROGRAM = flags.DEFINE_string('program', None, 'A file for the compiled text.')
 
 
 def run():
-  found = plan(
-      _TARGET.value, _DRAFT.value or None, _CHIP.value, _TOPOLOGY.value or CHIPS[_CHIP.value].slices[0],
-      _GAMMA.value, _BATCH.value, _INPUT_LENGTH.value, _MAX_DECODE_LEN.value,
-      Sampling(temperature=_TEMPERATURE.value), _ALPHA.value, _DTYPE.value,
-      Assumptions(layer_seconds=1e-6 * _LAYER_MICROSECONDS.value), _DATA.value, _SPLIT_DRAFT.value,
-      _PASSES.value, tell=lambda words: print(f'plan_tpu: {words}', file=sys.stderr, flush=True))
-  print(tables.markdown(found))
-  if rows := tables.papers_rows(found):
-    print(tables.paper_markdown(rows))
-  if _PROGRAM.value:
-    with open(_PROGRAM.value, 'w', encoding='utf-8') as f:
-      f.write(found.program)
+  with tempfile.TemporaryDirectory() as directory:
+    plan(directory, _TARGET.value, _DRAFT.value or None, _CHIP.value, _TOPOLOGY.value, _GAMMA.value, _BATCH.value,
+         _INPUT_LENGTH.value, _MAX_DECODE_LEN.value, Sampling(temperature=_TEMPERATURE.value), _ALPHA.value,
+         _DTYPE.value, layer_seconds=1e-6 * _LAYER_MICROSECONDS.value, data=_DATA.value,
+         split_draft=_SPLIT_DRAFT.value, passes=_PASSES.value)
+    if _PROGRAM.value:
+      shutil.copyfile(os.path.join(directory, 'program.txt'), _PROGRAM.value)
 
 
 main = command.main('plan_tpu', run)

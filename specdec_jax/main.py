@@ -59,7 +59,8 @@ def _run(argv):
   gin.get_configurable('main')()
 
 
-def _parse_flags(argv):
+def parse_flags(argv: Sequence[str]) -> list[str]:
+  """For `app.run`: absl's own parsing, with --gin.NAME=VALUE."""
   try:
     return flags.FLAGS(rewrite_gin_flags(argv))
   except flags.Error as e:
@@ -67,7 +68,7 @@ def _parse_flags(argv):
 
 
 def run():
-  app.run(main, flags_parser=_parse_flags)
+  app.run(main, flags_parser=parse_flags)
 
 
 if __name__ == '__main__':

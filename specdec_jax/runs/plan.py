@@ -1,21 +1,20 @@
 """The plan run: one plan, Table 2's rows where they apply, and a table over gammas, batches and chips."""
 
-import functools
 import os
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 from specdec_jax.jobs import output
+from specdec_jax.notes import note
 from specdec_jax.sampling import Sampling
 from specdec_jax.tpu import tables
-from specdec_jax.tpu.chips import CHIPS
+from specdec_jax.tpu.chips import CHIPS, get_chip
 from specdec_jax.tpu.planner import plan as compile_plan
 from specdec_jax.tpu.traffic import Assumptions
 
 
 def plan(output_dir: str, target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v4',
-         topology: str = '1x1x1', gamma: int = 7, batch: int = 1, input_length: int = 128,
+         topology: str | None = None, gamma: int = 7, batch: int = 1, input_length: int = 128,
          max_decode_len: int = 128, sampling: Sampling = Sampling(temperature=0.0),
          alpha: float | None = None, dtype: str = 'bfloat16', layer_seconds: float = 15e-6,
          collective_seconds: float = 10e-6, data: int = 1, split_draft: bool = False, passes: bool = True,
@@ -25,14 +24,16 @@ def plan(output_dir: str, target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small
 
   Args:
     output_dir: claimed by `launch.main`.
-    target, draft, chip, topology, gamma, batch, input_length, max_decode_len, sampling, alpha,
+    target, draft, chip, gamma, batch, input_length, max_decode_len, sampling, alpha,
       dtype, data, split_draft, passes: as in `tpu.plan`.
+    topology: as there; the smallest slice of the chip by default.
     layer_seconds, collective_seconds: see `traffic.Assumptions`.
     grid_gammas, grid_batches, grid_chips: of the table of predictions, which needs an alpha.
 
   Returns:
     What plan.json holds.
   """
+  topology = topology or get_chip(chip).slices[0]
   assumptions = Assumptions(layer_seconds=layer_seconds, collective_seconds=collective_seconds)
   shape = dict(input_length=input_length, max_decode_len=max_decode_len, assumptions=assumptions)
   grid = None
@@ -40,7 +41,7 @@ def plan(output_dir: str, target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small
     grid = tables.grid(target, draft, alpha, grid_gammas, grid_batches, grid_chips, dtype=dtype, **shape)
   found = compile_plan(
       target, draft, chip, topology, gamma, batch, sampling=sampling, alpha=alpha, dtype=dtype,
-      data=data, split_draft=split_draft, passes=passes, tell=functools.partial(print, 'plan:', file=sys.stderr, flush=True), **shape)
+      data=data, split_draft=split_draft, passes=passes, tell=note, **shape)
   result, text = {'plan': tables.to_json(found)}, tables.markdown(found)
   if rows := tables.papers_rows(found):
     result['table_2'] = rows

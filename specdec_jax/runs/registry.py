@@ -16,18 +16,27 @@ class Run:
   Attributes:
     name: of the module in runs/, of its function, and of the subcommand.
     summary: one line for a list of runs.
-    blocks: the blocks of gin/ that the subcommand puts together: 'inputs', 'drafter', 'sampling' or 'samplings'.
+    blocks: of gin/, that the subcommand puts together: 'inputs', 'drafter' or 'drafters', 'sampling' or 'samplings'.
+    needs_drafter: whether it makes no sense without a draft.
     several_hosts: whether several processes may share it.
     keeps_results: whether it writes results; the subcommand of one that does not needs no --output_dir.
+    on_cpu: whether it needs no accelerator, and should not look for one.
     needs: names of other configurables whose settings it reads itself.
   """
 
   name: str
   summary: str
   blocks: tuple[str, ...] = ()
+  needs_drafter: bool = True
   several_hosts: bool = False
   keeps_results: bool = True
+  on_cpu: bool = False
   needs: tuple[str, ...] = ()
+
+  @property
+  def gin_name(self) -> str:
+    """Of its block gin/runs/NAME.gin."""
+    return self.needs[0] if self.needs else self.name
 
   @property
   def function(self) -> Callable[..., object]:
@@ -35,17 +44,21 @@ class Run:
 
 
 RUNS = {run.name: run for run in (
-    Run('decode', 'Decode every input into predictions.jsonl.', ('inputs', 'drafter', 'sampling'), several_hosts=True),
+    Run('decode', 'Decode every input into predictions.jsonl.', ('inputs', 'drafter', 'sampling'), needs_drafter=False,
+        several_hosts=True),
     Run('precompile', "Compile a decode job's programs ahead of it, and decode nothing.",
-        ('inputs', 'drafter', 'sampling'), several_hosts=True, needs=('decode',)),
+        ('inputs', 'drafter', 'sampling'), needs_drafter=False, several_hosts=True, needs=('decode',)),
     Run('compare', 'Time the target alone and speculative decoding over the same inputs, and say why.',
         ('inputs', 'drafter', 'samplings')),
     Run('check', "Check that a pair's text is the target's own, with good and bad drafts.", ('inputs',)),
-    Run('complete', 'Complete one text and print it.', ('drafter', 'sampling'), keeps_results=False),
-    Run('alphas', "Measure alpha of several drafters over the target's own texts.", ('inputs', 'samplings')),
+    Run('complete', 'Complete one text and print it.', ('drafter', 'sampling'), needs_drafter=False,
+        keeps_results=False),
+    Run('alphas', "Measure alpha of several drafters over the target's own texts.",
+        ('inputs', 'drafters', 'samplings')),
     Run('beam', 'Time plain and speculative beam search over the same inputs.', ('inputs', 'drafter')),
     Run('figures', "Draw the paper's figures 1 to 5 for a pair of models.", ('inputs', 'drafter', 'sampling')),
-    Run('plan', 'Compile for a TPU that need not be there: memory, traffic, predicted speed.', keeps_results=False),
+    Run('plan', 'Compile for a TPU that need not be there: memory, traffic, predicted speed.',
+        keeps_results=False, on_cpu=True),
     Run('train', 'Train, fine-tune or distil a model.'),
     Run('fit_ngram', 'Count texts into a unigram or bigram table, which drafts.', ('inputs',)),
     Run('fit_vocabulary', 'Fit the vocabulary of a decoder-only model.', ('inputs',)),
