@@ -11,20 +11,19 @@ import pytest
 from absl import flags
 
 import specdec_jax.cli.configurables  # noqa: F401 (registers what gin files name)
-from specdec_jax import main as main_lib
-from specdec_jax.cli import gin_config
+from specdec_jax.cli import gin_command, gin_config
 from specdec_jax.errors import ConfigError
 
 ROOT = pathlib.Path(__file__).parent.parent
 
 
 def test_gin_flags_are_rewritten():
-  assert main_lib.rewrite_gin_flags(
+  assert gin_command.rewrite_gin_flags(
       ['prog', '--gin_file=a.gin', "--gin.TARGET='x=y'", '--gin.decode.gamma=3']) == [
           'prog', '--gin_file=a.gin', "--gin_bindings=TARGET = 'x=y'",
           '--gin_bindings=decode.gamma = 3']
   with pytest.raises(flags.Error, match="'--gin.TARGET' has no value"):
-    main_lib.rewrite_gin_flags(['prog', '--gin.TARGET'])
+    gin_command.rewrite_gin_flags(['prog', '--gin.TARGET'])
 
 
 DECODE = 'configs/demo/decode.gin'

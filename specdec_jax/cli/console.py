@@ -99,8 +99,8 @@ def _output_dir(run: Run, rest: Sequence[str]) -> Iterator[list[str]]:
 def _t5x_habit(argv: Sequence[str]) -> int:
   from absl import app
 
-  from specdec_jax import main as main_lib
-  return _exit_code(lambda: app.run(main_lib.main, argv=list(argv), flags_parser=main_lib.parse_flags))
+  from specdec_jax.cli import gin_command
+  return _exit_code(lambda: app.run(gin_command.main, argv=list(argv), flags_parser=gin_command.parse_flags))
 
 
 def _tool(name: str, rest: Sequence[str]) -> int:

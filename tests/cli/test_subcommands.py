@@ -5,8 +5,7 @@ from absl import flags
 from absl.testing import flagsaver
 
 import specdec_jax.cli.configurables  # noqa: F401 (registers what gin files name)
-from specdec_jax import main as main_lib
-from specdec_jax.cli import gin_config, subcommands
+from specdec_jax.cli import gin_command, gin_config, subcommands
 from specdec_jax.errors import ConfigError, SettingError
 from specdec_jax.runs.registry import RUNS
 
@@ -23,7 +22,7 @@ def parsed(name, *arguments):
   """Every binding that `specdec_jax NAME ARGUMENTS` has, as `python -m specdec_jax.main` reads them."""
   translated = subcommands.translate(subcommands.find(name), arguments)
   with flagsaver.flagsaver():
-    rest = flags.FLAGS(main_lib.rewrite_gin_flags(['main', *translated]))
+    rest = flags.FLAGS(gin_command.rewrite_gin_flags(['main', *translated]))
     assert rest == ['main']
     values = {n: flags.FLAGS[n].value for n in ('gin_file', 'gin_bindings', 'gin_search_paths', 'output_dir')}
   bindings = [*values['gin_bindings'], *([f"OUTPUT_DIR = '{values['output_dir']}'"] if values['output_dir'] else [])]

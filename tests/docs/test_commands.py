@@ -14,8 +14,7 @@ from absl import flags
 from absl.testing import flagsaver
 
 import specdec_jax.cli.configurables  # noqa: F401 (registers what gin files name)
-from specdec_jax import main as main_lib
-from specdec_jax.cli import gin_config
+from specdec_jax.cli import gin_command, gin_config, subcommands
 from specdec_jax.errors import ConfigError
 
 ROOT = documented.ROOT
@@ -60,7 +59,7 @@ def test_programs_exist():
     for words in documented.commands(block):
       program = words[0] if words[0] != 'python' else words[2] if words[1] == '-m' else words[1]
       seen.add(program)
-      assert program in ELSEWHERE or program == 'specdec_jax.main' or (ROOT / program).is_file(), (
+      assert program in ELSEWHERE or program in ('specdec_jax', 'specdec_jax.main') or (ROOT / program).is_file(), (
           f'{block.where}: {program}')
   assert seen >= ELSEWHERE
 
@@ -68,7 +67,7 @@ def test_programs_exist():
 def parse(arguments):
   """What `python -m specdec_jax.main` does with its arguments before it runs anything."""
   with flagsaver.flagsaver():
-    rest = flags.FLAGS(main_lib.rewrite_gin_flags(['main', *arguments]))
+    rest = flags.FLAGS(gin_command.rewrite_gin_flags(['main', *arguments]))
     assert rest == ['main'], f'not a flag: {rest[1:]}'
     values = {name: flags.FLAGS[name].value for name in ('gin_file', 'gin_bindings', 'gin_search_paths', 'output_dir')}
   bindings = list(values['gin_bindings'])
@@ -91,6 +90,15 @@ def files_of_pages(tmp_path, monkeypatch):
 @pytest.mark.parametrize('arguments', commands('specdec_jax.main'))
 def test_the_configuration_of_a_run_is_complete(arguments, files_of_pages):
   parse(arguments)
+
+
+@pytest.mark.parametrize('words', commands('specdec_jax'))
+def test_a_subcommand_is_there_and_has_its_settings(words):
+  name, *arguments = words
+  if '--help' in words:
+    assert name == '--help' or subcommands.find(name)
+  elif name != 'import':  # its flags are those of scripts/import_checkpoint.py
+    parse(subcommands.translate(subcommands.find(name), arguments))
 
 
 @pytest.mark.parametrize('setting', ["--gin.GAMMAS='(4,)'", '--gin.decode.gama=4', '--gin.compare.gammas=(4,)'])
@@ -123,6 +131,7 @@ def test_every_setting_that_is_named_exists():
 ONLY_FLAGS = '''
 import argparse, json, runpy, sys
 from absl import app, flags
+import specdec_jax.cli
 
 class Parsed(Exception):
   pass
@@ -142,6 +151,8 @@ own = set(flags.FLAGS)
 for sys.argv in json.load(sys.stdin):
   for name in set(flags.FLAGS) - own:
     delattr(flags.FLAGS, name)
+  sys.modules.pop('specdec_jax.cli.import_checkpoint', None)  # which defines flags as it is imported
+  vars(specdec_jax.cli).pop('import_checkpoint', None)
   try:
     runpy.run_path(sys.argv[0], run_name='__main__')
   except Parsed:
