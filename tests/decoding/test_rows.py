@@ -9,6 +9,7 @@ import toy
 
 import specdec_jax as sd
 from specdec_jax.decoding import decode_loop
+from specdec_jax.decoding.inputs import padded_length
 
 LENGTH, GAMMA = 10, 2
 TOYS = toy.random_toy(0, eos=-1.0), toy.random_toy(1)
@@ -83,6 +84,28 @@ def test_settings_of_jax_do_not_matter(mode):
     got = loops.afresh(models[0], sd.ModelDrafter(models[1]), tokens, gamma=GAMMA, max_decode_len=LENGTH)
   assert_rows(got, decode(models, tokens), np.arange(6))
   assert got.tokens.dtype == got.lengths.dtype == got.stats.accepted.dtype == np.int32
+
+
+def test_few_lengths_of_inputs_compile():
+  """Inputs are padded to one of few lengths, or to those that are asked for."""
+  target, draft = INPUTS['toy'][0]
+  of_length = lambda length, **options: sd.speculative_decode(
+      target, sd.ModelDrafter(draft), np.full((2, length), 2), gamma=2, max_decode_len=3, **options)
+  of_length(1)
+  compiled = decode_loop._cache_size()
+  for length in (2, 7, 15, 16):
+    of_length(length)
+  assert decode_loop._cache_size() == compiled
+  of_length(17)
+  of_length(32)
+  assert decode_loop._cache_size() == compiled + 1
+  of_length(5, buckets=())
+  of_length(6, buckets=())
+  of_length(7, buckets=(9, 12))
+  of_length(9, buckets=(9, 12))
+  assert decode_loop._cache_size() == compiled + 4
+  assert [padded_length(n) for n in (1, 16, 17, 33, 48, 49, 65, 97, 129, 385)] == [
+      16, 16, 32, 48, 48, 64, 96, 128, 192, 512]
 
 
 def test_default_ids_are_the_places():
