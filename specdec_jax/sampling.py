@@ -6,6 +6,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, Int32, Key
 
 from specdec_jax import checks
 
@@ -46,13 +48,13 @@ class Sampling:
   def greedy(self) -> bool:
     return self.temperature == 0
 
-  def probabilities(self, logits: Any) -> jax.Array:
+  def probabilities(self, logits: Float[ArrayLike, '*B V']) -> Float[Array, '*B V']:
     """Logits [..., V] -> the standardised distribution, float32 [..., V]; see `standardise`."""
     return standardise(jnp.asarray(logits, jnp.float32), None if self.greedy else self.temperature, self.top_k,
                        None if self.top_p == 1 else 1 - self.top_p)
 
 
-def standardise(logits: jax.Array, temperature, top_k: int, tail) -> jax.Array:
+def standardise(logits: Float[Array, '*B V'], temperature: Any, top_k: int, tail: Any) -> Float[Array, '*B V']:
   """The distribution that tokens are sampled from, float32 [..., V].
 
   Logits of -inf get 0. Where NaN or infinity stands among the logits, or only -inf, the whole
@@ -92,7 +94,7 @@ def _nucleus(probabilities, tail):
   return kept / kept.sum(-1, keepdims=True)
 
 
-def sample(probabilities: jax.Array, key: jax.Array) -> jax.Array:
+def sample(probabilities: Float[Array, ' V'], key: Key[Array, '']) -> Int32[Array, '']:
   """One token (int32 scalar) of a distribution [V]; tokens of probability 0 are never sampled.
 
   A large distribution is cut into blocks: first a block is sampled by its mass, then a token in it,
@@ -109,7 +111,7 @@ def sample(probabilities: jax.Array, key: jax.Array) -> jax.Array:
   return jnp.minimum(token, size - 1)  # a distribution of NaN could name a token of the padding
 
 
-def sample_several(probabilities: jax.Array, key: jax.Array, count: int) -> jax.Array:
+def sample_several(probabilities: Float[Array, ' V'], key: Key[Array, ''], count: int) -> Int32[Array, ' count']:
   """Different tokens, int32 [count], sampled one after another without replacement from [V].
 
   Each is sampled from what is left, renormalised: the order of perturbed log-probabilities (Gumbel's
@@ -119,7 +121,7 @@ def sample_several(probabilities: jax.Array, key: jax.Array, count: int) -> jax.
   return largest(jnp.log(probabilities) + noise, count)
 
 
-def largest(values: jax.Array, count: int) -> jax.Array:
+def largest(values: Float[Array, '*B V'], count: int) -> Int32[Array, '*B count']:
   """Places of the largest values [..., V], int32 [..., count], best first; -1 where no more are finite."""
   there = min(count, values.shape[-1])
   best, places = lax.top_k(values, there)

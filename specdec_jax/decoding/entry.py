@@ -5,6 +5,8 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Int
 
 from specdec_jax import checks, rule
 from specdec_jax.decoding import inputs
@@ -19,10 +21,11 @@ from specdec_jax.standardizer import Standardizer
 from specdec_jax.tree import Tree
 
 
-def speculative_decode(target: Model, drafter: Drafter | Model, tokens: Any, *, gamma: int | None = None,
-                       tree: Tree | int | None = None, sampling: Sampling = Sampling(), max_decode_len: int = 128,
-                       seed: int = 0, ids: Any = None, lenience: float = 1.0, verification: str = 'token',
-                       logits_processors: Sequence[Callable] = (), lengths: Any = None,
+def speculative_decode(target: Model, drafter: Drafter | Model, tokens: Int[ArrayLike, 'B S'], *,
+                       gamma: int | None = None, tree: Tree | int | None = None, sampling: Sampling = Sampling(),
+                       max_decode_len: int = 128, seed: int = 0, ids: Int[ArrayLike, ' B'] | None = None,
+                       lenience: float = 1.0, verification: str = 'token',
+                       logits_processors: Sequence[Callable] = (), lengths: Int[ArrayLike, ' B'] | None = None,
                        buckets: Sequence[int] | None = None, trace: bool = False) -> Result:
   """Decodes with drafts; for lenience 1 the text follows the target's own distribution exactly.
 
@@ -61,9 +64,11 @@ def speculative_decode(target: Model, drafter: Drafter | Model, tokens: Any, *, 
               processors=logits_processors, buckets=buckets, lenience=lenience)
 
 
-def autoregressive_decode(target: Model, tokens: Any, *, sampling: Sampling = Sampling(), max_decode_len: int = 128,
-                          seed: int = 0, ids: Any = None, logits_processors: Sequence[Callable] = (),
-                          lengths: Any = None, buckets: Sequence[int] | None = None) -> Result:
+def autoregressive_decode(target: Model, tokens: Int[ArrayLike, 'B S'], *, sampling: Sampling = Sampling(),
+                          max_decode_len: int = 128, seed: int = 0, ids: Int[ArrayLike, ' B'] | None = None,
+                          logits_processors: Sequence[Callable] = (),
+                          lengths: Int[ArrayLike, ' B'] | None = None,
+                          buckets: Sequence[int] | None = None) -> Result:
   """The one-token baseline: the same loop without a draft. Arguments as `speculative_decode`."""
   settings = Settings(tree=None, max_decode_len=checks.whole('max_decode_len', max_decode_len, 1))
   return _run(settings, inputs.checked_target(target), None, tokens, sampling, seed=seed, ids=ids, lengths=lengths,

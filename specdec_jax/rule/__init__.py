@@ -8,8 +8,9 @@ candidates, of which a chain is the case of one child a node; `greedy` is its ca
 import numbers
 from typing import Any
 
-import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, Int, Int32, Key
 
 from specdec_jax import checks
 from specdec_jax.errors import SettingError
@@ -24,8 +25,9 @@ __all__ = ['VERIFICATIONS', 'check', 'residual', 'verify', 'verify_block', 'veri
 VERIFICATIONS = ('token', 'block')
 
 
-def verify(p, q, draft_tokens, key: jax.Array, lenience: float = 1.0,
-           verification: str = 'token') -> tuple[jax.Array, jax.Array]:
+def verify(p: Float[ArrayLike, 'gamma+1 V'], q: Float[ArrayLike, 'gamma V'], draft_tokens: Int[ArrayLike, ' gamma'],
+           key: Key[Array, ''], lenience: float = 1.0,
+           verification: str = 'token') -> tuple[Int32[Array, ''], Int32[Array, '']]:
   """Keeps a prefix of the draft and samples one more token, so that the text follows p.
 
   The rule 'token' accepts draft token i while u_i * lenience * q_i(x_i) < p_i(x_i) with u_i

@@ -9,13 +9,15 @@ The text's distribution is the target's all the same, and no rule for chains acc
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import Array, Float, Int32, Key
 
 from specdec_jax.rule.residual import residual
 from specdec_jax.sampling import sample
 
 
-def verify_block(p: jax.Array, q: jax.Array, draft_tokens: jax.Array, key: jax.Array,
-                 length: jax.Array | None = None) -> tuple[jax.Array, jax.Array]:
+def verify_block(p: Float[Array, 'gamma+1 V'], q: Float[Array, 'gamma V'], draft_tokens: Int32[Array, ' gamma'],
+                 key: Key[Array, ''],
+                 length: Int32[Array, ''] | None = None) -> tuple[Int32[Array, ''], Int32[Array, '']]:
   """The block rule for one row.
 
   Args:

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float, Int32
 
 from specdec_jax.tree import Tree
 
 
-def verify_greedy_tree(logits: jax.Array, tokens: jax.Array, tree: Tree,
-                       lenience: Any = None) -> tuple[jax.Array, jax.Array, jax.Array]:
+def verify_greedy_tree(logits: Float[Array, 'M+1 V'], tokens: Int32[Array, ' M'], tree: Tree,
+                       lenience: Any = None) -> tuple[Int32[Array, ' depth'], Int32[Array, ''], Int32[Array, '']]:
   """The rule at temperature 0, where p is one-hot: walks down while a child is the target's maximum.
 
   That is `verify_tree` for one-hot p and any q, without its random numbers. Lenience < 1 also

@@ -1,10 +1,11 @@
 """What is left of p where q was rejected."""
 
-import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 
-def residual(p: jax.Array, q: jax.Array, otherwise: jax.Array | None = None) -> jax.Array:
+def residual(p: Float[Array, ' V'], q: Float[Array, ' V'],
+             otherwise: Float[Array, ' V'] | None = None) -> Float[Array, ' V']:
   """Normalised max(0, p - q) [§2.3], float32 [V]; `otherwise`, p by default, where that is zero or not finite."""
   excess = jnp.maximum(p - q, 0.0)
   total = excess.sum()

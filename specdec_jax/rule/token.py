@@ -6,14 +6,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jaxtyping import Array, Float, Int32, Key
 
 from specdec_jax.rule.residual import residual
 from specdec_jax.sampling import sample
 from specdec_jax.tree import Tree
 
 
-def verify_tree(p: jax.Array, q: jax.Array | None, tokens: jax.Array, tree: Tree, key: jax.Array,
-                lenience: Any = 1.0) -> tuple[jax.Array, jax.Array, jax.Array]:
+def verify_tree(p: Float[Array, 'M+1 V'], q: Float[Array, 'P V'] | None, tokens: Int32[Array, ' M'], tree: Tree,
+                key: Key[Array, ''],
+                lenience: Any = 1.0) -> tuple[Int32[Array, ' depth'], Int32[Array, ''], Int32[Array, '']]:
   """Walks down the tree from the root as long as a child is accepted, and samples one more token.
 
   At a node with children x_1, x_2, ... in rank order, x_j is accepted when u_j q_j(x_j) < p(x_j), where
