@@ -119,7 +119,7 @@ class Tree:
     return tuple(_fixed(nodes.astype(np.int32)) for nodes in by_level)
 
   @functools.cached_property
-  def expanded_index(self) -> Int32[np.ndarray, N+1]:
+  def expanded_index(self) -> Int32[np.ndarray, ' N+1']:
     """Place in the concatenation of `expanded`, -1 where there are no children: entry 0 the root's."""
     index = np.full(self.num_nodes + 1, -1, np.int32)
     order = np.concatenate(self.expanded)

@@ -91,7 +91,7 @@ def test_a_run_from_another_directory(files, tmp_path):
               f"--gin.main.compilation_cache_dir='{tmp_path}/cache'", '--output_dir=out']
   done = run(*settings, cwd=tmp_path)
   assert done.returncode == 0, done.stderr
-  lines = [json.loads(line) for line in open(tmp_path / 'out' / 'predictions.jsonl')]
+  lines = [json.loads(line) for line in (tmp_path / 'out' / 'predictions.jsonl').read_text().splitlines()]
   assert [line['id'] for line in lines] == [f'a{i}' for i in range(12)]
   assert os.listdir(tmp_path / 'cache')
   for name in ('config.gin', 'operative_config.gin', 'environment.json', 'summary.json'):

@@ -91,7 +91,8 @@ def test_processors_run_in_order_on_masked_logits_before_standardisation():
 
 def test_sample_takes_one_token_a_row_by_its_own_key():
   logits = jnp.tile(jnp.log(jnp.array([0.1, 0.0, 0.6, 0.3])), (20_000, 1))
-  sample = lambda logits, **settings: standardizer(**settings).sample(logits, jax.random.split(jax.random.key(0), len(logits)))
+  keys = lambda logits: jax.random.split(jax.random.key(0), len(logits))
+  sample = lambda logits, **settings: standardizer(**settings).sample(logits, keys(logits))
   drawn, q = sample(logits)
   np.testing.assert_allclose(q[7], [0.1, 0.0, 0.6, 0.3], rtol=1e-5)
   assert chisquare.counts(np.bincount(drawn, minlength=4), q[0]) > chisquare.ACCEPT

@@ -85,7 +85,8 @@ def operations_increase(alpha, gamma, c_hat):
 
   (1 - alpha)(gamma c_hat + gamma + 1) / (1 - alpha^(gamma+1)).
   """
-  alpha, gamma, c_hat = domains.probabilities(alpha, 'alpha'), domains.whole(gamma, 'gamma'), domains.not_negative(c_hat, 'c_hat')
+  alpha, gamma = domains.probabilities(alpha, 'alpha'), domains.whole(gamma, 'gamma')
+  c_hat = domains.not_negative(c_hat, 'c_hat')
   return domains.result((gamma * c_hat + gamma + 1) / _expected_tokens(alpha, gamma))
 
 

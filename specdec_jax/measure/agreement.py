@@ -37,7 +37,7 @@ def differences(target, inputs, batches, alone, speculative) -> list[Difference]
       unequal = np.flatnonzero(a.tokens[row] != s.tokens[row])
       if len(unequal):
         at = int(unequal[0])
-        of_row = lambda x: None if x is None else x[row:row + 1]
+        of_row = lambda x, row=row: None if x is None else x[row:row + 1]
         logits = standardizer.mask(teacher_forced(
             target, of_row(batch.tokens), of_row(a.tokens), of_row(batch.lengths)))
         second, first = np.sort(np.asarray(logits[0, at]))[-2:]

@@ -49,7 +49,7 @@ def alphas(report: dict, target: str | None = None, task: str | None = None):
       name; both for Table 3.
   """
   leniences = list(dict.fromkeys(m['lenience'] for m in report['alphas']))
-  columns = ['alpha'] if leniences == [1.0] else [f'l = {l:g}' for l in leniences]
+  columns = ['alpha'] if leniences == [1.0] else [f'l = {lenience:g}' for lenience in leniences]
   found = {}
   for m in report['alphas']:
     key = m['drafter'], sampling_name(Sampling(**m['sampling'])), m['sampling']['temperature']

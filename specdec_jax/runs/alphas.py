@@ -110,4 +110,4 @@ def over_texts(target, drafter, batches, results, sampling: Sampling, num_tokens
     for kept, new in zip(sums, betas):
       kept += new.tolist()
     counts += lengths.tolist()
-  return {l: alpha_lib.estimate(of_texts, counts) for l, of_texts in zip(leniences, sums)}
+  return {lenience: alpha_lib.estimate(of_texts, counts) for lenience, of_texts in zip(leniences, sums)}

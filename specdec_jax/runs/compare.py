@@ -63,8 +63,8 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = 
                      'compare.samplings and compare.leniences.')
   common = dict(max_decode_len=max_decode_len, seed=seed)
   methods = {s: [Method(sampling=s, **common)] + [
-      Method(drafter=drafter, gamma=g, lenience=l, sampling=s, **common)
-      for l in leniences for g in gammas] for s in samplings}
+      Method(drafter=drafter, gamma=g, lenience=lenience, sampling=s, **common)
+      for lenience in leniences for g in gammas] for s in samplings}
   inputs = batching.encode(target, examples, max_input_len, long_inputs, prefix)
   metrics_lib.check(metrics, inputs.examples)
   short = np.array([len(row) <= short_input_len for row in inputs.rows])

@@ -112,7 +112,7 @@ def test_lenient_alpha_of_every_token(target, draft, tokens):
   q = np.random.default_rng(0).dirichlet(np.full(128, 0.3))
   text = np.arange(10) < result.lengths[:, None]
   for lenience in (1.0, 0.3, 0.0):
-    betas = lambda sampling: alpha_lib.token_betas(
+    betas = lambda sampling, lenience=lenience: alpha_lib.token_betas(
         target, Soft(q=tuple(q)), tokens, result.tokens, result.lengths, sampling, lenience=lenience)
     lenient = np.where(p > 0, np.minimum(p / max(lenience, 1e-30), q), 0).sum(-1)
     np.testing.assert_allclose(betas(WARM), np.where(text, lenient, 0), atol=1e-5)
@@ -133,8 +133,8 @@ def test_several_leniences_at_once(target, draft, tokens, sampling):
 
 def test_lenience_raises_alpha_and_must_be_in_range(target, draft, tokens):
   greedy = Sampling(temperature=0.0)
-  found = [float(alpha_lib.alpha(target, draft, tokens, 1000, greedy, lenience=l, max_decode_len=10))
-           for l in (1.0, 0.3, 0.0)]
+  found = [float(alpha_lib.alpha(target, draft, tokens, 1000, greedy, lenience=lenience, max_decode_len=10))
+           for lenience in (1.0, 0.3, 0.0)]
   assert found[0] < found[1] < found[2] == pytest.approx(1.0)
   with pytest.raises(ValueError, match='lenience is 1.5'):
     alpha_lib.alpha(target, draft, tokens, lenience=1.5)

@@ -25,7 +25,7 @@ def test_a_search_by_lists_finds_the_same(seed, eos, alpha):
   r = sd.beam_search(model, SOURCES, WIDTH, alpha, LENGTH)
   for source in range(2):
     wanted = toy_beams.search(
-        model, lambda text: model.next_logits(source, text), WIDTH, alpha, LENGTH)
+        model, lambda text, source=source: model.next_logits(source, text), WIDTH, alpha, LENGTH)
     empty = WIDTH - len(wanted)
     assert (r.scores[source, :empty] == -1e7).all() and not r.tokens[source, :empty].any() and (
         not r.lengths[source, :empty].any())
@@ -40,7 +40,7 @@ def test_fewer_texts_than_beams():
   model = toy_beams.random_toy(1, num_pieces=2)
   r = sd.beam_search(model, SOURCES, 4, 0.6, 2)
   for source in range(2):
-    wanted = toy_beams.search(model, lambda text: model.next_logits(source, text)[:2], 4, 0.6, 2)
+    wanted = toy_beams.search(model, lambda text, source=source: model.next_logits(source, text)[:2], 4, 0.6, 2)
     assert len(wanted) == 2 and (r.scores[source, :2] == -1e7).all()
     np.testing.assert_allclose(r.scores[source, 2:], [s for s, _ in wanted], atol=1e-5)
 

@@ -114,7 +114,7 @@ def test_lenience_at_temperature_0_keeps_what_is_nearly_the_maximum():
   near, others = 0, {}
   for seed in range(6):
     target, draft = toy.random_toy(seed), sd.ModelDrafter(toy.scaled(toy.random_toy(seed + 50), 1.0))
-    decode = lambda **options: sd.speculative_decode(
+    decode = lambda target=target, draft=draft, **options: sd.speculative_decode(
         target, draft, toy.sources(1), gamma=3, sampling=greedy, max_decode_len=LENGTH, **options)
     lenient, exact = decode(lenience=lenience), decode()
     past = (target.config.decoder_start_id,)

@@ -32,7 +32,7 @@ def test_every_kind_is_a_drafter(name):
 
 @pytest.fixture(scope='module')
 def proposed():
-  """For each drafter: its draft, the distributions it says, and the teacher-forced distributions at each head's place."""
+  """For each drafter: its draft, its distributions q, and the teacher-forced distributions at each head's place."""
   def one(name, drafter):
     position = np.minimum(POSITION, 1) if name == 'model' else POSITION  # its cache is empty
     state = drafter.prefill(INPUTS, HISTORY.shape[1])
@@ -48,7 +48,8 @@ def proposed():
     text = jnp.concatenate([HISTORY[:, :1], text], axis=1)
     distributions = [drafter.distributions(INPUTS, text, PREFIX_END, STANDARDIZER)] * GAMMA
     if name == 'parallel':
-      distributions[1:] = [drafter.distributions(INPUTS, text, PREFIX_END, STANDARDIZER, offset=i) for i in range(1, GAMMA)]
+      distributions[1:] = [drafter.distributions(INPUTS, text, PREFIX_END, STANDARDIZER, offset=i)
+                           for i in range(1, GAMMA)]
     return draft, q, [d[np.arange(2), position + i] for i, d in enumerate(distributions)]
 
   run = jax.jit(lambda drafters: {name: one(name, d) for name, d in drafters.items()})

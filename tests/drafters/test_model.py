@@ -14,6 +14,7 @@ from specdec_jax.tree import Tree
 
 TARGET, DRAFT = tiny.random_t5(0), tiny.random_t5(1)
 GAMMA = 3
+INPUTS = tiny.inputs(4)
 
 
 @pytest.fixture(scope='module')
@@ -49,7 +50,7 @@ def test_name_says_how_large_it_is():
   assert ModelDrafter(DRAFT).name == 'model (1 decoder layers of width 16)'
 
 
-def propose(model, history, position, sampling, blocks=1, accept=GAMMA, inputs=tiny.inputs(4)):
+def propose(model, history, position, sampling, blocks=1, accept=GAMMA, inputs=INPUTS):
   """Runs `blocks` proposals, each time accepting `accept` draft tokens and one more, token 9."""
   standardizer = Standardizer.of(sampling, num_rows=tiny.ROWS, num_tokens=tiny.PIECES)
   drafter, prefix_end = ModelDrafter(model), np.zeros(4, np.int32)
@@ -67,7 +68,7 @@ def propose(model, history, position, sampling, blocks=1, accept=GAMMA, inputs=t
   return history, position, tokens, np.asarray(q)
 
 
-def teacher_forced(model, history, position, tokens, inputs=tiny.inputs(4)):
+def teacher_forced(model, history, position, tokens, inputs=INPUTS):
   """The distributions at the places of the proposed tokens: float32 [4, GAMMA, V]."""
   text = history.copy()
   for row in range(4):

@@ -41,8 +41,8 @@ def carried(directory, mesh):
   args, settings = loops.arguments(target, drafter, tiny.inputs(8), gamma=GAMMA, max_decode_len=LENGTH,
                                    sampling=SAMPLINGS['greedy'])
   text = decode_loop.lower(*args, settings).compile().as_text()
-  loops = [line.split(' while(')[0] for line in text.splitlines() if ' while(' in line]
-  return re.findall(r'\w+\[[\d,]*\]', max(loops, key=len))
+  carries = [line.split(' while(')[0] for line in text.splitlines() if ' while(' in line]
+  return re.findall(r'\w+\[[\d,]*\]', max(carries, key=len))
 
 
 def held(directory, mesh):

@@ -1,4 +1,5 @@
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ def labels(axes):
 def test_calls_of_a_decode_follow_one_another():
   spans = figures.calls(COST, 3)
   assert [kind for kind, _, _ in spans] == ['encoder'] * 2 + ['draft', 'draft', 'target'] * 3
-  for (_, start, length), (_, following, _) in zip(spans, spans[1:]):
+  for (_, start, length), (_, following, _) in itertools.pairwise(spans):
     assert following == pytest.approx(start + length)
   assert sum(spans[-1][1:]) == pytest.approx(COST.decode_seconds(3))
   assert sum(figures.plain_calls(COST, 5)[-1][1:]) == pytest.approx(4 + 5)

@@ -42,7 +42,7 @@ def test_table_3_has_the_papers_alphas_where_a_drafter_has_its_name():
 
 
 def test_table_5_has_a_column_a_lenience():
-  report = {'alphas': [alpha('draft', 1.0, l, a) for l, a in ((1.0, 0.5), (0.3, 0.8))]}
+  report = {'alphas': [alpha('draft', 1.0, lenience, a) for lenience, a in ((1.0, 0.5), (0.3, 0.8))]}
   row, = cells(paper_tables.alphas(report))
   assert row['l = 1'] == '0.50 ± 0.01' and row['l = 0.3'] == '0.80 ± 0.01'
   assert 'paper' not in row

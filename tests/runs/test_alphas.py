@@ -53,8 +53,8 @@ def test_models_run_once_for_all_leniences(target, draft, examples, monkeypatch)
   once = len(calls)
   apart = over(1.0) | over(0.5)
   assert len(calls) == 3 * once and list(together) == [1.0, 0.5]
-  for l in together:
-    assert together[l].alpha == pytest.approx(apart[l].alpha, rel=1e-6)
+  for lenience in together:
+    assert together[lenience].alpha == pytest.approx(apart[lenience].alpha, rel=1e-6)
 
 
 def test_no_more_texts_than_asked_for(target, draft, examples):

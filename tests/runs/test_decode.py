@@ -1,3 +1,4 @@
+import itertools
 import json
 
 import numpy as np
@@ -96,9 +97,9 @@ def test_a_run_that_was_stopped_goes_on(run, monkeypatch, tmp_path):
   with pytest.raises(KeyboardInterrupt):
     run('stopped')
   assert not (tmp_path / 'stopped' / 'predictions.jsonl').exists()
-  before, decoded[:] = sum(decoded, []), []
+  before, decoded[:] = list(itertools.chain(*decoded)), []
   assert run('stopped') == whole
-  assert not set(before) & set(sum(decoded, [])), 'nothing is decoded twice'
+  assert not set(before) & set(itertools.chain(*decoded)), 'nothing is decoded twice'
   decoded[:] = []
   assert run('stopped') == whole and not decoded
 

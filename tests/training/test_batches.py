@@ -23,7 +23,7 @@ def rows(batch):
 def test_an_epoch_holds_every_pair_once():
   batches = make(LENGTHS)
   seen = [r for b in itertools.islice(batches.from_step(0), batches.per_epoch) for r in rows(b)]
-  assert len(seen) == len(LENGTHS) == len(set(r[0] for r in seen))
+  assert len(seen) == len(LENGTHS) == len({r[0] for r in seen})
 
 
 def test_shapes_are_few_and_hold_the_token_budget():
