@@ -1,4 +1,4 @@
-"""Draft trees in the loop: the target's own texts and distribution, whatever the tree and the drafter; what is counted."""
+"""Draft trees in the loop: the target's own texts and distribution, whatever the tree and drafter; what is counted."""
 
 import chisquare
 import every_drafter

@@ -50,7 +50,7 @@ def test_equals_plain_python_for_the_same_uniforms(p, q, seed, data):
 
 
 def test_known_values_of_two_letters():
-  """Target (1/3, 2/3), draft (2/3, 1/3) at each place, gamma 2: 11/9 accepted by the block rule, 10/9 by the token rule."""
+  """Target (1/3, 2/3), draft (2/3, 1/3), gamma 2: 11/9 accepted by the block rule, 10/9 by the token rule."""
   p = jnp.tile(jnp.array([1 / 3, 2 / 3], jnp.float32), (3, 1))
   q = jnp.tile(jnp.array([2 / 3, 1 / 3], jnp.float32), (2, 1))
   for verification, expected in (('block', 11 / 9), ('token', 10 / 9)):

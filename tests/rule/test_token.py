@@ -151,7 +151,7 @@ def test_a_void_child_and_those_after_it_are_passed_over():
 def test_distributions_that_are_not_finite_cost_only_acceptance():
   tree = Tree.full((2, 2))
   p = random_rows(4, 7)
-  path, count, next_token, _ = many(tree, p, jnp.full((3, V), jnp.nan), keys=20_000,
-                                    tokens_of=lambda *unused: jnp.array([0, 1, 2, 3, 0, 4]))
+  _, count, next_token, _ = many(tree, p, jnp.full((3, V), jnp.nan), keys=20_000,
+                                 tokens_of=lambda *unused: jnp.array([0, 1, 2, 3, 0, 4]))
   assert set(count) == {0}
   assert chisquare.counts(np.bincount(next_token, minlength=V), p[0]) > chisquare.ACCEPT
