@@ -168,14 +168,14 @@ def teacher_forced(model: Model, tokens, text, lengths=None) -> jax.Array:
 
 @jax.jit
 def _teacher_forced(model, request: Request, text):
-  history, prefix_end = _history(model, request, text)
-  return _after(prefix_end, ModelDrafter(model).logits(request.tokens, history), text.shape[1])
+  history, prefix_end = history_of(model, request, text)
+  return after_prefix(prefix_end, ModelDrafter(model).logits(request.tokens, history), text.shape[1])
 
 
 @jax.jit
 def _betas(target, drafter, request: Request, text, leniences, standardizer: Standardizer):
   """float32 [K, B, T] for leniences [K]: one run of both models."""
-  history, prefix_end = _history(target, request, text)
+  history, prefix_end = history_of(target, request, text)
   logits = ModelDrafter(target).logits(request.tokens, history)
   p = distributions_along(standardizer, logits, history, prefix_end)
   q = drafter.distributions(request, history, prefix_end, standardizer)
@@ -187,10 +187,10 @@ def _betas(target, drafter, request: Request, text, leniences, standardizer: Sta
   else:
     least = np.finfo(np.float32).tiny  # lenience 0 keeps whatever has p > 0
     beta = lambda lenience: jnp.minimum(p / jnp.maximum(lenience, least), q).sum(-1)
-  return jax.vmap(_after, (None, 0, None))(prefix_end, lax.map(beta, leniences), text.shape[1])
+  return jax.vmap(after_prefix, (None, 0, None))(prefix_end, lax.map(beta, leniences), text.shape[1])
 
 
-def _history(model, request: Request, text):
+def history_of(model, request: Request, text):
   """Each row's prefix and its text after it, int32 [B, G + T], and the prefix's end [B]."""
   prefix, prefix_lengths = model.decoder_prefix(request.tokens, request.lengths)
   place = jnp.arange(prefix.shape[1] + text.shape[1])
@@ -201,7 +201,7 @@ def _history(model, request: Request, text):
   return jnp.take_along_axis(rows, source, axis=1), prefix_lengths - 1
 
 
-def _after(prefix_end, values, length: int):
+def after_prefix(prefix_end, values, length: int):
   """Of values [B, N - 1, ...] of history[:, 1:] those of the text, [B, length, ...]."""
   at = prefix_end[:, None] + jnp.arange(length)
   return jax.vmap(lambda row, places: row[places])(values, at)
