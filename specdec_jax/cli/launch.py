@@ -1,5 +1,6 @@
 """What every run shares: the compilation cache, the output directory and its records."""
 
+import contextlib
 import os
 from collections.abc import Callable
 
@@ -9,9 +10,11 @@ from absl import logging
 
 from specdec_jax import arguments
 from specdec_jax.cli import gin_config
-from specdec_jax.errors import SettingError
+from specdec_jax.errors import OutputError, SettingError
+from specdec_jax.files.locations import is_remote
 from specdec_jax.jobs import output, sharing
 from specdec_jax.parallel import hosts as hosts_lib
+from specdec_jax.paths import resolve
 from specdec_jax.runs import registry
 
 
@@ -36,13 +39,20 @@ def main(run: Callable = gin.REQUIRED, output_dir: str = gin.REQUIRED,
     if hosts_lib.count() > 1 and not registry.several_hosts(run):
       raise SettingError(f'{run.__name__} runs in one process, and this is one of {hosts_lib.count()}; '
                        'decode runs in several.')
-    output_dir = sharing.claim(output_dir, gin_config.flat())
-    output.write(output_dir, 'config.gin', gin.config_str())
-    output.write_json(output_dir, 'environment.json', output.environment())
-    try:
-      run(output_dir)
-    finally:
-      output.write(output_dir, 'operative_config.gin', gin.operative_config_str())
+    with sharing.claimed(output_dir, gin_config.flat()) as directory:
+      output.write(directory, 'config.gin', gin.config_str())
+      output.write_json(directory, 'environment.json', output.environment())
+      try:
+        run(directory)
+      except BaseException:
+        with contextlib.suppress(OutputError):  # what went wrong first is what counts
+          _write_operative_config(directory)
+        raise
+      _write_operative_config(directory)
+
+
+def _write_operative_config(directory: str) -> None:
+  output.write(directory, 'operative_config.gin', gin.operative_config_str())
 
 
 def keep_compilations(directory: str | None) -> None:
@@ -50,9 +60,9 @@ def keep_compilations(directory: str | None) -> None:
   directory = jax.config.jax_compilation_cache_dir or directory
   if directory is None:
     return
-  directory = os.path.expanduser(directory) if '://' not in directory else directory
+  directory = resolve(directory, 'main.compilation_cache_dir')
   try:
-    if '://' not in directory:
+    if not is_remote(directory):
       os.makedirs(directory, exist_ok=True)
   except OSError as e:
     logging.warning('No compilation cache: %s. Set main.compilation_cache_dir.', e)

@@ -1,59 +1,102 @@
 """Predictions as JSON lines: appended as they come, put in input order at the end."""
 
+import contextlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+from specdec_jax.errors import OutputError
+from specdec_jax.files import writing
+from specdec_jax.notes import note
 
 FAILED = 'FAILED'
+NAME, PARTIAL_NAME = 'predictions.jsonl', 'predictions.partial.jsonl'
 
 
 class Predictions:
-  """The predictions of one output directory; what an earlier run wrote is found again.
+  """The predictions of one output directory, whose lock this process holds.
+
+  What an earlier run wrote is found again: the lines of the partial file, and those of a final file that was
+  damaged since. An example whose line is missing, torn or damaged is decoded again.
 
   Attributes:
-    total: how many inputs there are.
-    done: places in the input of the examples that have a prediction.
-    failed: places of those whose last attempt failed; they are tried again.
-    complete: whether the final file stands already.
+    path: of the final file.
+    ids: of the examples, in input order.
+    failed: places of the examples whose last attempt failed; they are tried again.
+    complete: whether the final file stands, with a line for every example and none that failed.
   """
 
-  def __init__(self, directory: str, total: int):
-    directory = os.path.expanduser(directory)
-    self.path = os.path.join(directory, 'predictions.jsonl')
-    self._partial_path = os.path.join(directory, 'predictions.partial.jsonl')
-    self.total = total
-    self._offsets, self.failed = {}, set()
-    self.complete = os.path.exists(self.path) and not os.path.exists(self._partial_path)
+  def __init__(self, directory: str, ids: Sequence[int | str]):
+    self.path, self.ids = os.path.join(directory, NAME), list(ids)
+    self._partial_path = os.path.join(directory, PARTIAL_NAME)
+    self._places = {example_id: i for i, example_id in enumerate(self.ids)}
+    self._offsets: dict[int, int] = {}  # of lines in the partial file
+    self._end = 0  # of its last whole line
+    self.failed: set[int] = set()
+    final = [(i, _failed(record)) for i, record in self._final()]
+    begun = os.path.exists(self._partial_path)
+    self.complete = not begun and final == [(i, False) for i in range(len(self.ids))]
     if self.complete:
-      self._offsets = dict.fromkeys(range(total))
       return
-    self._file = open(self._partial_path, 'a+b')
+    with writing.named(self._partial_path):
+      self._file = open(self._partial_path, 'a+b', buffering=0)  # noqa: SIM115  closed by `close`
     self._find_earlier()
+    missing = {i for i, _ in final} - set(self._offsets)
+    if os.path.exists(self.path) and not begun:
+      note(f"'{self.path}' is damaged: {len(dict(final))} of {len(self.ids)} examples have a whole line in it; "
+           'the others are decoded again.')
+    for index, record in self._final() if missing else ():
+      if index in missing:
+        self.add({index: record})
 
   @property
   def done(self) -> set[int]:
-    return set(self._offsets) - self.failed
+    """Places in the input of the examples that have a prediction."""
+    return set(range(len(self.ids))) if self.complete else set(self._offsets) - self.failed
 
   def add(self, records: dict[int, dict]) -> None:
-    """Appends a batch of records by place in the input, and flushes."""
-    for index, record in records.items():
-      line = json.dumps({'index': index, **record}, ensure_ascii=False, allow_nan=False) + '\n'
-      self._note(index, record, self._file.tell())
-      self._file.write(line.encode())
-    self._file.flush()
+    """Appends a batch of records by place in the input.
+
+    Raises:
+      OutputError: the disk refuses, or another process changed the file; the lines before stay.
+    """
+    lines = {i: _line({'index': i, **record}) for i, record in records.items()}
+    with writing.named(self._partial_path):
+      here, there = os.fstat(self._file.fileno()), os.stat(self._partial_path)
+      if here.st_ino != there.st_ino or here.st_size != self._end:
+        raise OutputError(f"'{self._partial_path}' was changed by another process while this job ran; "
+                          'see that nothing else writes there, and run the same command again.')
+      left = memoryview(b''.join(lines.values()))
+      try:
+        while left:
+          left = left[self._file.write(left):]
+      except OSError:
+        with contextlib.suppress(OSError):
+          self._file.truncate(self._end)  # no torn line
+        raise
+    for index, line in lines.items():
+      self._note(index, records[index], self._end)
+      self._end += len(line)
 
   def finish(self) -> None:
-    """Writes the final file, in input order; the partial one stays while anything failed."""
+    """Writes the final file, in input order; the partial one stays while anything is missing or failed."""
     if self.complete:
       return
-    with open(self.path + '.new', 'w', encoding='utf-8') as f:
+    with writing.whole_file(self.path) as f:
       for record in self:
-        f.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + '\n')
-    os.replace(self.path + '.new', self.path)
-    if not self.failed and len(self._offsets) == self.total:
-      self._file.close()
-      os.remove(self._partial_path)
+        f.write(_line(record))
+    if not self.failed and len(self._offsets) == len(self.ids):
+      self.close()
+      with writing.named(self._partial_path):
+        os.remove(self._partial_path)
+      writing.sync_directory(os.path.dirname(self.path))
       self.complete = True
+
+  def close(self) -> None:
+    """Brings what was added to the disk."""
+    if not self.complete and not self._file.closed:
+      with writing.named(self._partial_path), self._file:
+        os.fsync(self._file.fileno())
 
   def __iter__(self) -> Iterator[dict]:
     """The records so far, in input order."""
@@ -62,32 +105,80 @@ class Predictions:
   def items(self) -> Iterator[tuple[int, dict]]:
     """The records with their places in the input, in that order."""
     if self.complete:
-      with open(self.path, encoding='utf-8') as f:
-        yield from enumerate(map(json.loads, f))
+      yield from self._final()
       return
-    self._file.flush()
-    with open(self._partial_path, 'rb') as f:
+    with _readable(self._partial_path), open(self._partial_path, 'rb') as f:
       for index in sorted(self._offsets):
         f.seek(self._offsets[index])
         record = json.loads(f.readline())
         yield record.pop('index'), record
 
+  def _final(self) -> Iterator[tuple[int, dict]]:
+    """The whole lines of the final file, each at the place of its id."""
+    for record, _, _ in _records(self.path):
+      if record is not None and _hashable(record.get('id')) in self._places:
+        yield self._places[record['id']], record
+
   def _find_earlier(self):
-    self._file.seek(0)
-    end = 0
-    for line in self._file:
-      try:
-        record = json.loads(line)
-        index = record['index']
-      except (ValueError, KeyError, TypeError):
+    """Takes up what the partial file holds; a line that a crash tore off, at its end, is cut off."""
+    for number, (record, start, end) in enumerate(_records(self._partial_path), 1):
+      if end is None:
         break
-      if not line.endswith(b'\n'):
-        break
-      self._note(index, record, end)
-      end += len(line)
-    self._file.truncate(end)  # a line that a crash tore off, and nothing else, is lost
-    self._file.seek(0, os.SEEK_END)
+      self._end = end
+      if record is None:
+        note(f"'{self._partial_path}', line {number}, is damaged; its example is decoded again.")
+      elif self._places.get(_hashable(record.get('id')), -1) != record.get('index'):
+        raise OutputError(f"'{self._partial_path}', line {number}, is of another job (id {record.get('id')!r}); "
+                          'name another directory with --output_dir=DIR, or move that file away.')
+      else:
+        self._note(record['index'], record, start)
+    with writing.named(self._partial_path):
+      self._file.truncate(self._end)
 
   def _note(self, index, record, offset):
     self._offsets[index] = offset
-    (self.failed.add if record.get('status') == FAILED else self.failed.discard)(index)
+    (self.failed.add if _failed(record) else self.failed.discard)(index)
+
+
+def read_partial(directory: str) -> Iterator[tuple[int, dict]]:
+  """Places and records in the partial file of another process, which may be writing it; nothing is changed."""
+  for record, _, end in _records(os.path.join(directory, PARTIAL_NAME)):
+    if record is not None and end is not None and 'index' in record:
+      yield record.pop('index'), record
+
+
+def _failed(record: dict) -> bool:
+  return record.get('status') == FAILED
+
+
+def _hashable(example_id):
+  return example_id if isinstance(example_id, int | str) else None
+
+
+def _line(record: dict) -> bytes:
+  """A record as JSON in UTF-8; half a surrogate pair, which that cannot hold, stays escaped."""
+  return json.dumps(record, ensure_ascii=False, allow_nan=False).encode('utf-8', 'backslashreplace') + b'\n'
+
+
+def _records(path: str) -> Iterator[tuple[dict | None, int, int | None]]:
+  """(record, start, end) of each line: no record where it is damaged, no end where it is torn off."""
+  if not os.path.exists(path):
+    return
+  start = 0
+  with _readable(path), open(path, 'rb') as f:
+    for line in f:
+      whole = line.endswith(b'\n')
+      try:
+        record = json.loads(line) if whole else None
+      except (ValueError, RecursionError):
+        record = None
+      yield record if isinstance(record, dict) else None, start, start + len(line) if whole else None
+      start += len(line)
+
+
+@contextlib.contextmanager
+def _readable(path):
+  try:
+    yield
+  except OSError as e:
+    raise OutputError(f"'{path}' cannot be read ({e.strerror}).") from e

@@ -1,43 +1,56 @@
 """A decode job over several processes: what is done already, who decodes what, and the merge."""
 
+import contextlib
 import glob
+import itertools
 import os
+from collections.abc import Callable, Iterable, Iterator
 
-from specdec_jax.errors import SettingError
-from specdec_jax.jobs import output
-from specdec_jax.jobs.predictions import Predictions
+from specdec_jax.errors import InputError
+from specdec_jax.jobs import claims
+from specdec_jax.jobs.predictions import Predictions, read_partial
+from specdec_jax.notes import note
 from specdec_jax.parallel import hosts
 
-_FOLDER = 'process_'  # of the output directory: what each process but the first writes
+_RECORDS_AT_ONCE = 256  # in a message
 
 
-def claim(output_dir: str, bindings: dict[str, str]) -> str:
-  """Claims output_dir for process 0 and a folder in it for each other one; returns this one's."""
-  if hosts.index() == 0:
-    output.claim(output_dir, bindings)
-  hosts.gather('claimed', None)
-  if hosts.index():
-    output_dir = os.path.join(output_dir, f'{_FOLDER}{hosts.index()}')
-    output.claim(output_dir, bindings)
-  return output_dir
+@contextlib.contextmanager
+def claimed(output_dir: str, bindings: dict[str, str], lost: Callable[[str], None] = note) -> Iterator[str]:
+  """As `claims.claimed`: output_dir for process 0, and a folder in it for each other one; yields this one's."""
+  with contextlib.ExitStack() as held:
+    if hosts.index() == 0:
+      output_dir = held.enter_context(claims.claimed(output_dir, bindings, lost))
+    hosts.gather('claimed', None)
+    if hosts.index():
+      output_dir = held.enter_context(
+          claims.claimed(os.path.join(output_dir, f'{claims.PROCESS}{hosts.index()}'), bindings, lost))
+    yield output_dir
 
 
-def earlier(predictions: Predictions, output_dir: str, digest: str) -> tuple[set[int], set[int]]:
+def earlier(predictions: Predictions, output_dir: str, digests: dict[str, str]) -> tuple[set[int], set[int]]:
   """Places of the examples that any process has done before, and of those that failed.
 
   Process 0 takes up what it finds in other processes' folders, so that a job may go on with
   fewer of them where they share a disk.
 
+  Args:
+    predictions: of this process.
+    output_dir: of this process.
+    digests: of what all processes must have the same of, by name.
+
   Raises:
-    ValueError: the processes read different inputs.
+    InputError: they don't.
   """
   if hosts.index() == 0 and not predictions.complete:
-    for folder in sorted(glob.glob(os.path.join(os.path.expanduser(output_dir), f'{_FOLDER}*'))):
-      _take(predictions, Predictions(folder, predictions.total).items())
-  found = hosts.gather('earlier', {'digest': digest, 'done': sorted(predictions.done),
+    for folder in sorted(glob.glob(os.path.join(glob.escape(output_dir), f'{claims.PROCESS}*'))):
+      _take(predictions, read_partial(folder))
+  found = hosts.gather('earlier', {'digests': digests, 'done': sorted(predictions.done),
                                    'failed': sorted(predictions.failed)})
-  if any(f['digest'] != digest for f in found):
-    raise SettingError('The processes of this job read different inputs; give all of them the same.')
+  for name in digests:
+    others = [i for i, f in enumerate(found) if f['digests'][name] != found[0]['digests'][name]]
+    if others:
+      raise InputError(f'The {name} of process {others[0]} is not that of process 0; give all processes the same.')
   done = set().union(*(f['done'] for f in found))
   return done, set().union(*(f['failed'] for f in found)) - done
 
@@ -49,17 +62,22 @@ def share(batches: list) -> list:
 
 def merge(predictions: Predictions, timing: dict) -> dict | None:
   """Brings all predictions to process 0, and the timings in one; None on the others."""
-  found = hosts.bring('predictions', {
-      'timing': timing, 'records': list(predictions.items()) if hosts.index() else []})
-  if found is None:
+  timings = hosts.gather('timing', timing)
+  items = predictions.items()
+  messages = iter(lambda: list(itertools.islice(items, _RECORDS_AT_ONCE)), [])
+  brought = hosts.bring('predictions', messages)
+  if brought is None:
     return None
-  for other in found[1:]:
-    _take(predictions, other['records'])
-  timings = [f['timing'] for f in found]
+  for records in brought:
+    _take(predictions, records)
   speeds = [t['tokens_per_second'] for t in timings if t['tokens_per_second']]
   slowest = {name: max(t[name] for t in timings) for name in ('seconds', 'seconds_first_of_shape')}
   return {**slowest, 'tokens_per_second': sum(speeds) if speeds else None}
 
 
-def _take(predictions, records):
-  predictions.add({i: record for i, record in records if i not in predictions.done})
+def _take(predictions: Predictions, records: Iterable):
+  """Adds records of another process that are not done here; its ids must be this job's."""
+  done = predictions.done
+  for index, record in records:
+    if index in range(len(predictions.ids)) and index not in done and record.get('id') == predictions.ids[index]:
+      predictions.add({index: record})

@@ -1,20 +1,21 @@
 """The processes of a job on several hosts: who this one is, what they tell each other, how all end.
 
-They talk through the key-value store of jax.distributed's coordinator, process 0, and need no
-common disk. Each runs its own programs on its own devices, so none waits for another in a decode.
+They talk through process 0 and need no common disk. Each runs its own programs on its own devices, so none waits for
+another in a decode, and jax knows nothing of the others.
 """
 
 import contextlib
 import dataclasses
-import json
 import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
-import jax
-
+from specdec_jax import checks
 from specdec_jax.errors import HostFailed, SettingError
+from specdec_jax.parallel import cluster, meeting
+from specdec_jax.parallel.link import Link
 
-_CHUNK = 1 << 20  # characters of one message
-_FAILED = 'specdec_jax/failed/'
+_link: Link | None = None  # None in a job of one process
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,37 +35,38 @@ class Hosts:
   timeout: int = 300
 
   def __post_init__(self):
+    checks.whole('Hosts.timeout', self.timeout, 1)
     given = [self.coordinator_address, self.num_processes, self.process_id]
     if None in given and given != [None] * 3:
       raise SettingError('Hosts needs coordinator_address, num_processes and process_id together, or none '
-                       'of them where jax finds them itself (Cloud TPU, Slurm, Open MPI).')
-    if None not in given and not 0 <= self.process_id < self.num_processes:
-      raise SettingError(f'Hosts.process_id is {self.process_id}; of {self.num_processes} processes it must '
-                       f'be 0 to {self.num_processes - 1}.')
-
-  def join(self) -> None:
-    """Connects to the others; before anything is computed."""
-    try:
-      jax.distributed.initialize(self.coordinator_address, self.num_processes, self.process_id,
-                                 initialization_timeout=self.timeout)
-    except ValueError as e:
-      raise SettingError(f'The other processes were not found ({e}); set Hosts.coordinator_address, '
-                       'Hosts.num_processes and Hosts.process_id.') from None
+                         'of them where jax finds them itself (Cloud TPU, Slurm, Open MPI).')
+    if None not in given:
+      meeting.split(checks.text('Hosts.coordinator_address', self.coordinator_address))
+      count = checks.whole('Hosts.num_processes', self.num_processes, 1)
+      checks.whole('Hosts.process_id', self.process_id, 0, count - 1, f' (Hosts.num_processes is {count})')
 
 
 @contextlib.contextmanager
-def joined(hosts: Hosts | None):
+def joined(hosts: Hosts | None, on_failure: Callable[[HostFailed], None] | None = None) -> Iterator[None]:
   """Joins the other processes, if there are any, and ends with them.
 
-  What fails inside, here or on another host, is raised on every host.
+  What fails inside, here or in another process, is raised in every process.
 
   Args:
     hosts: None is one process, but for a TPU slice whose environment names several hosts.
+    on_failure: called at once, in another thread, where another process fails.
   """
+  global _link
   if hosts is None and ',' not in os.environ.get('TPU_WORKER_HOSTNAMES', ''):
     yield
     return
-  (hosts or Hosts()).join()
+  hosts = hosts or Hosts()
+  address, number, this = hosts.coordinator_address, hosts.num_processes, hosts.process_id
+  if address is None or number is None or this is None:
+    address, number, this = cluster.find(hosts.timeout)
+  link = Link(this, number, meeting.meet(address, number, this, hosts.timeout),
+              lambda reason: on_failure and on_failure(HostFailed(reason)))
+  _link = link
   try:
     yield
     gather('end', None)
@@ -72,74 +74,69 @@ def joined(hosts: Hosts | None):
     raise
   except BaseException as e:
     reason = ' '.join(str(e).split())[:1000] or type(e).__name__
-    with contextlib.suppress(jax.errors.JaxRuntimeError):  # the coordinator may be what failed
-      _store().key_value_set(_FAILED + str(index()), reason)
+    end(f'process {this} failed: {reason}')
     raise
+  finally:
+    _link = None
+    link.close()
+
+
+def end(reason: str) -> None:
+  """Tells the other processes, if there are any, why the job ends; from any thread."""
+  if _link is not None:
+    _link.end(reason)
 
 
 def count() -> int:
-  return jax.process_count()
+  return 1 if _link is None else _link.count
 
 
 def index() -> int:
   """Of this process, from 0."""
-  return jax.process_index()
+  return 0 if _link is None else _link.index
 
 
 def check() -> None:
   """Raises HostFailed with its reason where another process failed."""
-  if count() > 1:
-    for key, reason in _store().key_value_dir_get(_FAILED):
-      raise HostFailed(f"process {key.rsplit('/', 1)[1]} failed: {reason}")
+  if _link is not None:
+    _link.check()
 
 
-def gather(name: str, value) -> list:
-  """What every process says under a name, in their order; waits for all of them.
+def gather(name: str, value: Any) -> list:
+  """What every process sends under a name, in their order; waits for all of them.
 
   Args:
-    name: used once in a job.
+    name: the same in all.
     value: JSON-ready.
   """
-  if count() == 1:
+  if _link is None:
     return [value]
-  _say(name, value)
-  return [_hear(name, i) for i in range(count())]
+  if _link.index:
+    _link.send(name, value)
+    return _link.hear(name, 0)
+  values = [value] + [_link.hear(name, i) for i in range(1, _link.count)]
+  _link.send(name, values)
+  return values
 
 
-def bring(name: str, value) -> list | None:
-  """As `gather`, to process 0 alone; None at once on the others."""
-  if count() == 1:
-    return [value]
-  if index():
-    _say(name, value)
-    return None
-  return [value] + [_hear(name, i) for i in range(1, count())]
+def bring(name: str, values: Iterable) -> Iterator[Any] | None:
+  """The values of all other processes, one by one, to process 0; None, once all are sent, on the others.
+
+  Args:
+    name: the same in all.
+    values: JSON-ready; of process 0 they are not asked for.
+  """
+  if _link is None:
+    return iter(())
+  if _link.index == 0:
+    return _brought(_link, name)
+  for value in values:
+    _link.send(name, [value])
+  _link.send(name, [])
+  return None
 
 
-def _store():
-  from jax._src import distributed  # jax has no public name for the store
-  return distributed.global_state.client
-
-
-def _say(name, value):
-  text, key = json.dumps(value), f'specdec_jax/{name}/{index()}'
-  chunks = [text[i:i + _CHUNK] for i in range(0, len(text), _CHUNK)]
-  for i, chunk in enumerate(chunks):
-    _store().key_value_set(f'{key}/{i}', chunk)
-  _store().key_value_set(f'{key}/count', str(len(chunks)))
-
-
-def _hear(name, sender: int):
-  key = f'specdec_jax/{name}/{sender}'
-  chunks = [_wait(f'{key}/{i}') for i in range(int(_wait(f'{key}/count')))]
-  return json.loads(''.join(chunks))
-
-
-def _wait(key) -> str:
-  while True:
-    check()
-    try:
-      return _store().blocking_key_value_get(key, 500)
-    except jax.errors.JaxRuntimeError as e:
-      if 'DEADLINE_EXCEEDED' not in str(e):
-        raise HostFailed(f'process 0, the coordinator, is gone ({e}).') from None
+def _brought(link: Link, name: str) -> Iterator[Any]:
+  for sender in range(1, link.count):
+    while value := link.hear(name, sender):
+      yield value[0]

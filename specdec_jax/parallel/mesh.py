@@ -83,7 +83,7 @@ def state_shardings(state, config, mesh: Mesh | None):
     ValueError: as `placement`.
   """
   if mesh is None:
-    default = SingleDeviceSharding(jax.devices()[0])
+    default = SingleDeviceSharding(jax.local_devices()[0])
     return jax.tree.map(lambda _: default, state)
   devices, expected = mesh.devices(), parameter_shapes(config)
   _check_divides(config, mesh.model)

@@ -6,10 +6,11 @@ import pytest
 
 from specdec_jax.data.examples import Example, read_examples
 from specdec_jax.drafters.model import ModelDrafter
-from specdec_jax.errors import RunFailed
-from specdec_jax.jobs import batching, output
+from specdec_jax.errors import OutputError, RunFailed
+from specdec_jax.jobs import batching
+from specdec_jax.jobs.claims import claimed
 from specdec_jax.measure.methods import Method
-from specdec_jax.runs import decode as decode_lib
+from specdec_jax.runs.decode import decode
 from specdec_jax.sampling import Sampling
 
 LENGTH = 12
@@ -27,8 +28,9 @@ def run(target, draft, examples, tmp_path):
     directory = str(tmp_path / name)
     settings = {'drafter': ModelDrafter(draft), 'gamma': 2, 'sampling': Sampling(temperature=1.0),
                 'max_decode_len': LENGTH, 'max_input_len': 64, 'batch_size': 4, **changes}
-    output.claim(directory, {k: repr(v) for k, v in changes.items()})
-    decode_lib.decode(directory, target, examples, **settings)
+    models = {'target': settings.pop('target', target)}
+    with claimed(directory, {k: repr(v) for k, v in changes.items() if k not in ('target', 'drafter')}):
+      decode(directory, **models, examples=examples, **settings)
     return lines(directory)
 
   return call
@@ -104,38 +106,89 @@ def test_a_run_that_was_stopped_goes_on(run, monkeypatch, tmp_path):
   assert run('stopped') == whole and not decoded
 
 
-def test_a_batch_that_fails_loses_nothing_else(run, monkeypatch, tmp_path, capsys):
-  whole = run('whole', batch_size=1)
-  failing = {'a4'}
-  call = Method.__call__
+@pytest.mark.parametrize('keep', [0, 1, 5])
+def test_a_finished_job_whose_file_was_cut_decodes_what_is_missing(run, monkeypatch, tmp_path, keep):
+  whole = run('out')
+  path = tmp_path / 'out' / 'predictions.jsonl'
+  path.write_bytes(b''.join(path.read_bytes().splitlines(keepends=True)[:keep]))
+  decoded, call = [], Method.__call__
+  monkeypatch.setattr(Method, '__call__', lambda self, target, batch: (
+      decoded.extend(batch.indices.tolist()), call(self, target, batch))[1])
+  assert run('out') == whole and sorted(decoded) == list(range(keep, len(whole)))
 
-  def fails(self, target, batch):
-    if failing and batching.key_id('a4') in batch.ids:
-      raise RuntimeError('out of something')
-    return call(self, target, batch)
 
-  monkeypatch.setattr(Method, '__call__', fails)
+@pytest.mark.parametrize('which', ['target', 'drafter'])
+def test_weights_that_were_replaced_between_stop_and_restart_are_refused(run, which, target, draft, tmp_path):
+  whole = run('out')
+  (tmp_path / 'out' / 'predictions.jsonl').write_text('')
+  model = draft if which == 'drafter' else target
+  embedding = model.params['token_embedder']['embedding']
+  other = model.replace(params={**model.params, 'token_embedder': {'embedding': embedding.at[0, 0].add(1e-3)}})
+  with pytest.raises(OutputError, match=f'The {which} has changed'):
+    run('out', **{which: ModelDrafter(other) if which == 'drafter' else other})
+  assert run('out') == whole
+
+
+class Fails:
+  """In place of Method's call: fails for a batch that has an example of these, or by itself for any."""
+
+  def __init__(self, monkeypatch, bad, error=RuntimeError('out of something')):
+    self.bad, self.error, self.calls = set(bad), error, []
+    call = Method.__call__
+
+    def instead(method, target, batch):
+      self.calls.append(batch.indices.tolist())
+      if self.bad & set(batch.ids.tolist()):
+        raise self.error
+      return call(method, target, batch)
+
+    monkeypatch.setattr(Method, '__call__', instead)
+
+
+def test_an_example_that_fails_loses_nothing_else(run, monkeypatch, tmp_path, capsys):
+  whole = run('whole')
+  failing = Fails(monkeypatch, [batching.key_id('a4')])
   with pytest.raises(RunFailed, match='1 of 12 examples failed'):
-    run('failing', batch_size=1)
+    run('failing')
   found = lines(tmp_path / 'failing')
   assert found[4] == {'id': 'a4', 'status': 'FAILED', 'error': 'out of something'}
   assert found[:4] + found[5:] == whole[:4] + whole[5:]
   assert "['a4'] failed: out of something" in capsys.readouterr().err
-  failing.clear()
-  assert run('failing', batch_size=1) == whole
+  failing.bad.clear()
+  failing.calls.clear()
+  assert run('failing') == whole and failing.calls == [[4]]
 
 
-def test_a_fault_of_every_batch_ends_the_run_at_once(run, monkeypatch):
-  calls = []
-
-  def fails(self, target, batch):
-    calls.append(batch)
-    raise RuntimeError('RESOURCE_EXHAUSTED')
-
-  monkeypatch.setattr(Method, '__call__', fails)
-  with pytest.raises(RuntimeError, match='RESOURCE_EXHAUSTED'):
+def test_a_batch_too_large_for_the_memory_is_not_tried_row_by_row(run, monkeypatch, tmp_path):
+  failing = Fails(monkeypatch, [], RuntimeError('RESOURCE_EXHAUSTED: memory'))
+  run('whole')
+  last = failing.calls[-1]  # not the first, which would end the job
+  failing.calls.clear()
+  failing.bad = {batching.key_id(f'a{last[0]}')}
+  with pytest.raises(RunFailed, match='4 of 12 examples failed'):
     run('failing')
-  assert len(calls) == 1
+  assert [len(b) for b in failing.calls] == [4, 4, 4]
+  assert [line['status'] for line in lines(tmp_path / 'failing')].count('FAILED') == 4
+
+
+def test_a_fault_of_every_example_ends_the_run_with_the_first_batch(run, monkeypatch, tmp_path):
+  failing = Fails(monkeypatch, map(batching.key_id, (f'a{i}' for i in range(12))))
+  with pytest.raises(RuntimeError, match='out of something'):
+    run('failing')
+  assert [len(b) for b in failing.calls] == [4, 1, 1, 1, 1]
+  partial = (tmp_path / 'failing' / 'predictions.partial.jsonl').read_text().splitlines()
+  assert [json.loads(line)['status'] for line in partial] == ['FAILED'] * 4
+
+
+def test_many_failures_end_the_run(run, monkeypatch):
+  failing = Fails(monkeypatch, [])
+  run('whole', batch_size=1)
+  first = failing.calls[0]
+  failing.bad = {batching.key_id(f'a{i}') for i in range(12) if i not in first}
+  failing.calls.clear()
+  with pytest.raises(RuntimeError, match='out of something'):
+    run('failing', batch_size=1)
+  assert len(failing.calls) == 1 + 10
 
 
 def test_settings_that_would_be_ignored_are_refused(run):
@@ -149,5 +202,5 @@ def test_settings_that_would_be_ignored_are_refused(run):
 
 def test_changed_inputs_are_noticed(run, examples):
   run('out')
-  with pytest.raises(ValueError, match='inputs have changed'):
+  with pytest.raises(ValueError, match='The inputs have changed'):
     run('out', examples=[*examples[:-1], Example('a11', 'something else')])
