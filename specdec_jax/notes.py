@@ -3,9 +3,9 @@
 import sys
 
 
-def note(text: str) -> None:
-  """Prints a line on stderr, above a progress line where one is open."""
-  line = f'specdec_jax: {text}'
+def note(text: str, name: str = 'specdec_jax') -> None:
+  """Prints a line on stderr, above a progress line where one is open; `name` is the command's."""
+  line = f'{name}: {text}'
   if 'tqdm' in sys.modules:
     sys.modules['tqdm'].tqdm.write(line, file=sys.stderr)
   else:

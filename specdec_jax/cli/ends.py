@@ -1,24 +1,11 @@
 """How a command ends: 0, or one line on stderr and 1, 130 (Ctrl-C) or 143 (SIGTERM); a fault keeps its traceback."""
 
-import contextlib
-import os
-import signal
-import sys
-import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from specdec_jax.errors import UserError
-
-GRACE = 10.0  # seconds that a stopped command has to end by itself, should a device call hold the main thread
-
-
-class Stopped(BaseException):
-  """A signal asked the command to end; `str` says which."""
-
-  def __init__(self, number: int):
-    super().__init__('stopped by ' + ('Ctrl-C' if number == signal.SIGINT else signal.Signals(number).name))
-    self.number = number
+from specdec_jax.notes import note
+from specdec_jax.stopping import Stopped, stoppable
 
 
 def exit_code(name: str, run: Callable[[], object], show_traceback: bool = False) -> int:
@@ -33,10 +20,10 @@ def exit_code(name: str, run: Callable[[], object], show_traceback: bool = False
     The exit code.
   """
   try:
-    with stoppable(name):
+    with stoppable(lambda e: _say(name, str(e), e.code)):
       run()
   except Stopped as e:
-    return _say(name, str(e), 128 + e.number)
+    return _say(name, str(e), e.code)
   except UserError as e:
     if show_traceback:
       traceback.print_exc()
@@ -62,46 +49,6 @@ def one_line(error: UserError) -> str:
   return ' '.join(text.split()) or type(error).__name__
 
 
-@contextlib.contextmanager
-def stoppable(name: str) -> Iterator[None]:
-  """Raises `Stopped` in the main thread on SIGINT and SIGTERM.
-
-  Python runs a handler between two of its own instructions, and a device call or a compilation is one of them:
-  where it lasts longer than `GRACE` seconds, a thread ends the process with the same line and code.
-  """
-  if threading.current_thread() is not threading.main_thread():
-    yield
-    return
-
-  def stop(number, unused_frame):
-    for n in before:
-      signal.signal(n, signal.SIG_DFL)  # a second one ends the process at once
-    raise Stopped(number)
-
-  before = {n: signal.signal(n, stop) for n in (signal.SIGINT, signal.SIGTERM)}
-  reader, writer = os.pipe()
-  os.set_blocking(writer, False)
-  previous = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-  ended = threading.Event()
-  threading.Thread(target=_watch, args=(name, reader, ended), daemon=True).start()
-  try:
-    yield
-  finally:
-    ended.set()
-    signal.set_wakeup_fd(previous)
-    os.close(writer)
-    for n, handler in before.items():
-      signal.signal(n, handler)
-
-
-def _watch(name, reader, ended) -> None:
-  """Ends the process where the main thread does not within `GRACE` seconds after a signal."""
-  with os.fdopen(reader, 'rb', buffering=0) as signals:
-    while number := signals.read(1):  # empty once the other end is closed
-      if number[0] in (signal.SIGINT, signal.SIGTERM) and not ended.wait(GRACE):
-        os._exit(_say(name, str(Stopped(number[0])), 128 + number[0]))
-
-
 def _say(name: str, message: str, code: int) -> int:
-  print(f'{name}: {message}', file=sys.stderr, flush=True)
+  note(message, name)
   return code

@@ -2,13 +2,13 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
+from specdec_jax import stopping
 from specdec_jax.errors import OutputError
 from specdec_jax.files import locks, writing
 from specdec_jax.files.locations import is_remote
 from specdec_jax.jobs import output
-from specdec_jax.notes import note
 from specdec_jax.paths import resolve
 
 PROCESS = 'process_'  # what the folders of all processes but the first begin with, in the job's directory
@@ -17,13 +17,14 @@ _RECORDS = {_RUN, 'config.gin', 'environment.json', 'operative_config.gin'}
 
 
 @contextlib.contextmanager
-def claimed(directory: str, bindings: dict[str, str], lost: Callable[[str], None] = note) -> Iterator[str]:
+def claimed(directory: str, bindings: dict[str, str]) -> Iterator[str]:
   """Holds a directory for this process and ties it to a configuration, before anything else is written there.
+
+  Where the hold is lost, the process stops.
 
   Args:
     directory: a local path, '~' allowed; made where it does not exist.
     bindings: the configuration, see `tie_configuration`.
-    lost: called, in another thread, with the reason where the hold on the directory is lost.
 
   Yields:
     The path.
@@ -38,7 +39,8 @@ def claimed(directory: str, bindings: dict[str, str], lost: Callable[[str], None
                       'name a local directory and copy it afterwards (gcloud storage cp -r).')
   with writing.named(directory):
     os.makedirs(directory, exist_ok=True)
-  with locks.held(directory, lost):
+  held = locks.held(directory, stopping.stop)
+  with held as lock, stopping.before_exit(lock.release):
     tie_configuration(directory, bindings)
     yield directory
 

@@ -23,23 +23,24 @@ class Predictions:
     path: of the final file.
     ids: of the examples, in input order.
     failed: places of the examples whose last attempt failed; they are tried again.
+    partial_path: of the file that lines are appended to.
     complete: whether the final file stands, with a line for every example and none that failed.
   """
 
   def __init__(self, directory: str, ids: Sequence[int | str]):
     self.path, self.ids = os.path.join(directory, NAME), list(ids)
-    self._partial_path = os.path.join(directory, PARTIAL_NAME)
+    self.partial_path = os.path.join(directory, PARTIAL_NAME)
     self._places = {example_id: i for i, example_id in enumerate(self.ids)}
     self._offsets: dict[int, int] = {}  # of lines in the partial file
     self._end = 0  # of its last whole line
     self.failed: set[int] = set()
     final = [(i, _failed(record)) for i, record in self._final()]
-    begun = os.path.exists(self._partial_path)
+    begun = os.path.exists(self.partial_path)
     self.complete = not begun and final == [(i, False) for i in range(len(self.ids))]
     if self.complete:
       return
-    with writing.named(self._partial_path):
-      self._file = open(self._partial_path, 'a+b', buffering=0)  # noqa: SIM115  closed by `close`
+    with writing.named(self.partial_path):
+      self._file = open(self.partial_path, 'a+b', buffering=0)  # noqa: SIM115  closed by `close`
     self._find_earlier()
     missing = {i for i, _ in final} - set(self._offsets)
     if os.path.exists(self.path) and not begun:
@@ -54,6 +55,11 @@ class Predictions:
     """Places in the input of the examples that have a prediction."""
     return set(range(len(self.ids))) if self.complete else set(self._offsets) - self.failed
 
+  @property
+  def num_done(self) -> int:
+    """How many examples have a prediction; asked for from any thread."""
+    return len(self.ids) if self.complete else len(self._offsets) - len(self.failed)
+
   def add(self, records: dict[int, dict]) -> None:
     """Appends a batch of records by place in the input.
 
@@ -61,10 +67,10 @@ class Predictions:
       OutputError: the disk refuses, or another process changed the file; the lines before stay.
     """
     lines = {i: _line({'index': i, **record}) for i, record in records.items()}
-    with writing.named(self._partial_path):
-      here, there = os.fstat(self._file.fileno()), os.stat(self._partial_path)
+    with writing.named(self.partial_path):
+      here, there = os.fstat(self._file.fileno()), os.stat(self.partial_path)
       if here.st_ino != there.st_ino or here.st_size != self._end:
-        raise OutputError(f"'{self._partial_path}' was changed by another process while this job ran; "
+        raise OutputError(f"'{self.partial_path}' was changed by another process while this job ran; "
                           'see that nothing else writes there, and run the same command again.')
       left = memoryview(b''.join(lines.values()))
       try:
@@ -87,15 +93,15 @@ class Predictions:
         f.write(_line(record))
     if not self.failed and len(self._offsets) == len(self.ids):
       self.close()
-      with writing.named(self._partial_path):
-        os.remove(self._partial_path)
+      with writing.named(self.partial_path):
+        os.remove(self.partial_path)
       writing.sync_directory(os.path.dirname(self.path))
       self.complete = True
 
   def close(self) -> None:
     """Brings what was added to the disk."""
     if not self.complete and not self._file.closed:
-      with writing.named(self._partial_path), self._file:
+      with writing.named(self.partial_path), self._file:
         os.fsync(self._file.fileno())
 
   def __iter__(self) -> Iterator[dict]:
@@ -107,7 +113,7 @@ class Predictions:
     if self.complete:
       yield from self._final()
       return
-    with _readable(self._partial_path), open(self._partial_path, 'rb') as f:
+    with _readable(self.partial_path), open(self.partial_path, 'rb') as f:
       for index in sorted(self._offsets):
         f.seek(self._offsets[index])
         record = json.loads(f.readline())
@@ -121,18 +127,18 @@ class Predictions:
 
   def _find_earlier(self):
     """Takes up what the partial file holds; a line that a crash tore off, at its end, is cut off."""
-    for number, (record, start, end) in enumerate(_records(self._partial_path), 1):
+    for number, (record, start, end) in enumerate(_records(self.partial_path), 1):
       if end is None:
         break
       self._end = end
       if record is None:
-        note(f"'{self._partial_path}', line {number}, is damaged; its example is decoded again.")
+        note(f"'{self.partial_path}', line {number}, is damaged; its example is decoded again.")
       elif self._places.get(_hashable(record.get('id')), -1) != record.get('index'):
-        raise OutputError(f"'{self._partial_path}', line {number}, is of another job (id {record.get('id')!r}); "
+        raise OutputError(f"'{self.partial_path}', line {number}, is of another job (id {record.get('id')!r}); "
                           'name another directory with --output_dir=DIR, or move that file away.')
       else:
         self._note(record['index'], record, start)
-    with writing.named(self._partial_path):
+    with writing.named(self.partial_path):
       self._file.truncate(self._end)
 
   def _note(self, index, record, offset):

@@ -4,27 +4,26 @@ import contextlib
 import glob
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from specdec_jax.errors import InputError
 from specdec_jax.jobs import claims
 from specdec_jax.jobs.predictions import Predictions, read_partial
-from specdec_jax.notes import note
 from specdec_jax.parallel import hosts
 
 _RECORDS_AT_ONCE = 256  # in a message
 
 
 @contextlib.contextmanager
-def claimed(output_dir: str, bindings: dict[str, str], lost: Callable[[str], None] = note) -> Iterator[str]:
+def claimed(output_dir: str, bindings: dict[str, str]) -> Iterator[str]:
   """As `claims.claimed`: output_dir for process 0, and a folder in it for each other one; yields this one's."""
   with contextlib.ExitStack() as held:
     if hosts.index() == 0:
-      output_dir = held.enter_context(claims.claimed(output_dir, bindings, lost))
+      output_dir = held.enter_context(claims.claimed(output_dir, bindings))
     hosts.gather('claimed', None)
     if hosts.index():
       output_dir = held.enter_context(
-          claims.claimed(os.path.join(output_dir, f'{claims.PROCESS}{hosts.index()}'), bindings, lost))
+          claims.claimed(os.path.join(output_dir, f'{claims.PROCESS}{hosts.index()}'), bindings))
     yield output_dir
 
 

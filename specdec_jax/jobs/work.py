@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from specdec_jax import stopping
 from specdec_jax.errors import UserError
 from specdec_jax.jobs.batching import Batch, Inputs
 from specdec_jax.jobs.predictions import FAILED, Predictions
@@ -48,25 +49,26 @@ def decode_all(name: str, method: Callable[[Model, Batch], Result], target: Mode
       parts = max(parts - 1, 0)
       hosts.check()
       start = time.perf_counter()
-      try:
-        result = method(target, batch)
-        elapsed = time.perf_counter() - start
-        lines = records(target, inputs, batch, result)
-      except Exception as e:
-        if isinstance(e, UserError) and not seen:  # a setting that no batch can run with
-          raise
-        if len(batch.indices) > 1 and 'RESOURCE_EXHAUSTED' not in str(e):  # alone a row takes as much memory
-          alone = _rows_alone(batch)
-          parts = len(alone)
-          waiting.extendleft(reversed(alone))
+      with stopping.postponed():
+        try:
+          result = method(target, batch)
+          elapsed = time.perf_counter() - start
+          lines = records(target, inputs, batch, result)
+        except Exception as e:
+          if isinstance(e, UserError) and not seen:  # a setting that no batch can run with
+            raise
+          if len(batch.indices) > 1 and 'RESOURCE_EXHAUSTED' not in str(e):  # alone a row takes as much memory
+            alone = _rows_alone(batch)
+            parts = len(alone)
+            waiting.extendleft(reversed(alone))
+            continue
+          failed += 1
+          _record_failure(inputs, predictions, batch, e)
+          if failed >= MAX_FAILED or not (seen or parts):
+            raise
+          progress.add(len(batch.indices))
           continue
-        failed += 1
-        _record_failure(inputs, predictions, batch, e)
-        if failed >= MAX_FAILED or not (seen or parts):
-          raise
-        progress.add(len(batch.indices))
-        continue
-      predictions.add(lines)
+        predictions.add(lines)
       emitted = int(result.lengths[:len(batch.indices)].sum())
       if batch.tokens.shape in seen:
         tokens, seconds = tokens + emitted, seconds + elapsed

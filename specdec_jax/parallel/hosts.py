@@ -7,12 +7,12 @@ another in a decode, and jax knows nothing of the others.
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from specdec_jax import checks
-from specdec_jax.errors import HostFailed, SettingError
-from specdec_jax.parallel import cluster, meeting
+from specdec_jax import checks, stopping
+from specdec_jax.errors import SettingError
+from specdec_jax.parallel import meeting
 from specdec_jax.parallel.link import Link
 
 _link: Link | None = None  # None in a job of one process
@@ -47,14 +47,13 @@ class Hosts:
 
 
 @contextlib.contextmanager
-def joined(hosts: Hosts | None, on_failure: Callable[[HostFailed], None] | None = None) -> Iterator[None]:
+def joined(hosts: Hosts | None) -> Iterator[None]:
   """Joins the other processes, if there are any, and ends with them.
 
-  What fails inside, here or in another process, is raised in every process.
+  Where one fails, is stopped or is gone, all others stop with its reason, see `stopping`.
 
   Args:
     hosts: None is one process, but for a TPU slice whose environment names several hosts.
-    on_failure: called at once, in another thread, where another process fails.
   """
   global _link
   if hosts is None and ',' not in os.environ.get('TPU_WORKER_HOSTNAMES', ''):
@@ -63,28 +62,28 @@ def joined(hosts: Hosts | None, on_failure: Callable[[HostFailed], None] | None 
   hosts = hosts or Hosts()
   address, number, this = hosts.coordinator_address, hosts.num_processes, hosts.process_id
   if address is None or number is None or this is None:
+    from specdec_jax.parallel import cluster  # which imports jax
     address, number, this = cluster.find(hosts.timeout)
   link = Link(this, number, meeting.meet(address, number, this, hosts.timeout),
-              lambda reason: on_failure and on_failure(HostFailed(reason)))
+              stopping.stop)
   _link = link
   try:
-    yield
-    gather('end', None)
-  except HostFailed:
-    raise
+    with stopping.told(lambda reason: link.end(f'process {this} was {reason}')):
+      yield
+      gather('end', None)
   except BaseException as e:
-    reason = ' '.join(str(e).split())[:1000] or type(e).__name__
-    end(f'process {this} failed: {reason}')
+    if link.failure is None:  # else the others know the reason
+      link.end(f'process {this} {_ending(e)}')
     raise
   finally:
     _link = None
     link.close()
 
 
-def end(reason: str) -> None:
-  """Tells the other processes, if there are any, why the job ends; from any thread."""
-  if _link is not None:
-    _link.end(reason)
+def _ending(error: BaseException) -> str:
+  if isinstance(error, stopping.Stopped) and error.code > 128:
+    return f'was {error.reason}'
+  return 'failed: ' + (' '.join(str(error).split())[:1000] or type(error).__name__)
 
 
 def count() -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 import gin
 
+from specdec_jax import stopping
 from specdec_jax.errors import RunFailed
 from specdec_jax.jobs import batching, claims, fingerprint, output, sharing, work
 from specdec_jax.jobs.predictions import FAILED, Predictions
@@ -57,7 +58,9 @@ def decode(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = g
   fresh = [i for i in range(len(examples)) if i not in done | failed]
   todo = [batch for indices in (fresh, sorted(failed))  # what failed before goes last
           for batch in batching.batches(inputs, batch_size, max_input_len, indices, buckets)]
-  with contextlib.closing(predictions):
+  going_on = lambda: (f'{predictions.num_done} examples are in {predictions.partial_path}, and the same command goes on '
+                      'with the rest')
+  with contextlib.closing(predictions), stopping.hint(going_on):
     timing = sharing.merge(
         predictions, work.decode_all(method.name, method, target, inputs, predictions, sharing.share(todo)))
     if timing is None:  # process 0 writes the rest

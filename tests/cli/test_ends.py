@@ -78,8 +78,9 @@ def test_a_call_that_takes_no_signal_does_not_hold_up_the_end(number, code):
   """Such as a compilation; here a hash of hundreds of millions of rounds."""
   program = '''if True:
     import hashlib, sys
+    from specdec_jax import stopping
     from specdec_jax.cli import ends
-    ends.GRACE = 0.2
+    stopping.GRACE = 0.2
     def run():
       print('ready', flush=True)
       hashlib.pbkdf2_hmac('sha256', b'', b'', 2 ** 31 - 1)

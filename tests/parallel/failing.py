@@ -3,14 +3,15 @@
 import os
 
 import gin
-import jax
+
+from specdec_jax.parallel import hosts
 
 
 @gin.configurable
 def fails_in_process():
   def processor(logits, context):
     del context
-    if os.environ['FAILS_IN_PROCESS'] == str(jax.process_index()):
+    if os.environ['FAILS_IN_PROCESS'] == str(hosts.index()):
       raise RuntimeError('out of something')
     return logits
 

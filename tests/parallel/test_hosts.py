@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import sys
@@ -12,7 +13,8 @@ import pytest
 
 from specdec_jax.data.examples import read_examples
 from specdec_jax.drafters.model import ModelDrafter
-from specdec_jax.jobs import output
+from specdec_jax.errors import SettingError
+from specdec_jax.jobs.claims import claimed
 from specdec_jax.parallel import hosts
 from specdec_jax.parallel.hosts import Hosts
 from specdec_jax.runs.decode import decode
@@ -77,9 +79,9 @@ def without_scores(found):
 def whole(files, target, draft, tmp_path_factory):
   """The predictions of one process, without scores: theirs depend on the compiler's last bits."""
   directory = tmp_path_factory.mktemp('whole')
-  output.claim(str(directory), {})
-  decode(str(directory), target, read_examples(files / 'inputs.jsonl'), ModelDrafter(draft),
-         sampling=Sampling(temperature=1.0), **SETTINGS)
+  with claimed(str(directory), {}):
+    decode(str(directory), target, read_examples(files / 'inputs.jsonl'), ModelDrafter(draft),
+           sampling=Sampling(temperature=1.0), **SETTINGS)
   return without_scores(lines(directory / 'predictions.jsonl'))
 
 
@@ -119,24 +121,77 @@ def test_a_process_that_fails_ends_all_and_loses_nothing(files, whole, tmp_path,
 
 
 @pytest.mark.long
-def test_a_process_that_is_killed_ends_all(files, tmp_path):
-  first, second = Job(files, tmp_path).start(2)
+@pytest.mark.parametrize('number, ended', [(signal.SIGTERM, 0), (signal.SIGTERM, 1), (signal.SIGKILL, 0),
+                                           (signal.SIGKILL, 1)])
+def test_the_end_of_a_process_ends_the_job_with_its_reason(files, whole, tmp_path, number, ended):
+  """Wherever it is: here as it loads and compiles. The same command goes on."""
+  job = Job(files, tmp_path)
+  running = job.start(2)
   while not (tmp_path / 'process_1' / 'environment.json').exists():
-    assert first.poll() is None and second.poll() is None
+    assert running[0].poll() is None and running[1].poll() is None
     time.sleep(0.1)
-  second.kill()
-  error = first.communicate()[1]
-  assert first.returncode != 0 and ('heartbeat' in error or 'unhealthy' in error), error
+  running[ended].send_signal(number)
+  start = time.monotonic()
+  errors = [p.communicate()[1] for p in running]
+  assert time.monotonic() - start < 30
+  reason = 'was stopped by SIGTERM' if number == signal.SIGTERM else 'is gone: it was killed'
+  said = [line for line in errors[1 - ended].splitlines() if line.startswith('specdec_jax: error:')]
+  assert running[1 - ended].returncode == 1 and len(said) == 1
+  assert said[0].startswith(f'specdec_jax: error: process {ended} {reason}'), errors
+  assert 'Traceback' not in ''.join(errors) and running[ended].returncode == (143 if number == signal.SIGTERM else -9)
+  codes, errors = job.run(2)
+  assert codes == [0, 0], errors
+  assert without_scores(lines(tmp_path / 'predictions.jsonl')) == whole
+
+
+@pytest.fixture
+def address():
+  with socket.socket() as s:
+    s.bind(('localhost', 0))
+    return f'localhost:{s.getsockname()[1]}'
+
+
+@pytest.mark.parametrize('number, ended, busy', [
+    (signal.SIGTERM, 0, ''), (signal.SIGTERM, 1, 'busy'), (signal.SIGINT, 1, ''), (signal.SIGKILL, 0, 'busy'),
+    (signal.SIGKILL, 1, '')])
+def test_three_processes_end_together(address, number, ended, busy):
+  """Within seconds, each with one line, though a device call may last for ever."""
+  running = [subprocess.Popen([sys.executable, HERE / 'waits.py', address, '3', str(i), busy], cwd=ROOT, text=True,
+                              env={**os.environ, 'PYTHONPATH': str(ROOT)}, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) for i in range(3)]
+  assert [p.stdout.readline() for p in running] == ['ready\n'] * 3
+  running[ended].send_signal(number)
+  start = time.monotonic()
+  errors = [p.communicate()[1] for p in running]
+  assert time.monotonic() - start < 20
+  name = 'Ctrl-C' if number == signal.SIGINT else 'SIGTERM'
+  for i, (process, error) in enumerate(zip(running, errors)):
+    last = error.splitlines()[-1] if error else ''
+    if i != ended:
+      reason = 'is gone: it was killed' if number == signal.SIGKILL else f'was stopped by {name}'
+      assert process.returncode == 1 and last.startswith(f'waits: error: process {ended} {reason}'), error
+    elif number == signal.SIGKILL:
+      assert process.returncode == -9
+    else:
+      assert process.returncode == 128 + number and last == f'waits: stopped by {name}', error
+    assert error.count('\n') <= (2 if busy else 1), error
 
 
 def test_one_process_says_and_hears_itself():
   assert hosts.count() == 1 and hosts.index() == 0
-  assert hosts.gather('x', [1]) == [[1]] and hosts.bring('y', 2) == [2]
+  assert hosts.gather('x', [1]) == [[1]] and list(hosts.bring('y', [2])) == []
   hosts.check()
 
 
-def test_settings():
-  with pytest.raises(ValueError, match='together, or none'):
-    Hosts(num_processes=2)
-  with pytest.raises(ValueError, match='must be 0 to 1'):
-    Hosts(coordinator_address='localhost:1', num_processes=2, process_id=2)
+@pytest.mark.parametrize('settings, words', [
+    ({'num_processes': 2}, 'together, or none'),
+    ({'coordinator_address': 'localhost:1', 'num_processes': 2, 'process_id': 2},
+     r'process_id is 2; .*from 0 to 1 \(Hosts\.num_processes is 2\)'),
+    ({'coordinator_address': 'localhost:1', 'num_processes': 1.5, 'process_id': 0}, 'num_processes is 1.5'),
+    ({'coordinator_address': 'localhost:1', 'num_processes': '2', 'process_id': 0}, "num_processes is '2'"),
+    ({'coordinator_address': 5, 'num_processes': 2, 'process_id': 0}, 'coordinator_address is 5'),
+    ({'coordinator_address': 'localhost', 'num_processes': 2, 'process_id': 0}, "coordinator_address is 'localhost'"),
+    ({'timeout': 0}, 'timeout is 0'), ({'timeout': None}, 'timeout is None')])
+def test_settings(settings, words):
+  with pytest.raises(SettingError, match=words):
+    Hosts(**settings)

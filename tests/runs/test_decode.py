@@ -132,14 +132,14 @@ def test_weights_that_were_replaced_between_stop_and_restart_are_refused(run, wh
 class Fails:
   """In place of Method's call: fails for a batch that has an example of these, or by itself for any."""
 
-  def __init__(self, monkeypatch, bad, error=RuntimeError('out of something')):
+  def __init__(self, monkeypatch, bad, error='out of something'):
     self.bad, self.error, self.calls = set(bad), error, []
     call = Method.__call__
 
     def instead(method, target, batch):
       self.calls.append(batch.indices.tolist())
       if self.bad & set(batch.ids.tolist()):
-        raise self.error
+        raise RuntimeError(self.error)
       return call(method, target, batch)
 
     monkeypatch.setattr(Method, '__call__', instead)
@@ -160,7 +160,7 @@ def test_an_example_that_fails_loses_nothing_else(run, monkeypatch, tmp_path, ca
 
 
 def test_a_batch_too_large_for_the_memory_is_not_tried_row_by_row(run, monkeypatch, tmp_path):
-  failing = Fails(monkeypatch, [], RuntimeError('RESOURCE_EXHAUSTED: memory'))
+  failing = Fails(monkeypatch, [], 'RESOURCE_EXHAUSTED: memory')
   run('whole')
   last = failing.calls[-1]  # not the first, which would end the job
   failing.calls.clear()
