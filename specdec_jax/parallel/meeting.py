@@ -110,8 +110,8 @@ def _connect(host: str, port: int, count: int, index: int, timeout: float) -> Co
       if connection is not None:
         connection.close()
       if time.monotonic() > end:
-        raise HostFailed(f'Process 0 was not reached at {host}:{port} within {timeout:.0f} s (Hosts.timeout): {e}; start '
-                         'the same command there too, and see that this host reaches it.') from None
+        raise HostFailed(f'Process 0 was not reached at {host}:{port} within {timeout:.0f} s (Hosts.timeout): {e}; '
+                         'start the same command there too, and see that this host reaches it.') from None
       time.sleep(0.2)
   if refusal is not None:
     connection.close()

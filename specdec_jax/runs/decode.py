@@ -58,8 +58,8 @@ def decode(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = g
   fresh = [i for i in range(len(examples)) if i not in done | failed]
   todo = [batch for indices in (fresh, sorted(failed))  # what failed before goes last
           for batch in batching.batches(inputs, batch_size, max_input_len, indices, buckets)]
-  going_on = lambda: (f'{predictions.num_done} examples are in {predictions.partial_path}, and the same command goes on '
-                      'with the rest')
+  going_on = lambda: (f'{predictions.num_done} examples are in {predictions.partial_path}, and the same command '
+                      'goes on with the rest')
   with contextlib.closing(predictions), stopping.hint(going_on):
     timing = sharing.merge(
         predictions, work.decode_all(method.name, method, target, inputs, predictions, sharing.share(todo)))

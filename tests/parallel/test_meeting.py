@@ -87,9 +87,9 @@ def test_who_does_not_come_is_named(address):
 
 
 def test_a_port_in_use_is_named(address):
-  with socket.create_server(('127.0.0.1', meeting.split(address)[1])):
-    with pytest.raises(SettingError, match=r"coordinator_address is 'localhost:\d+', and port \d+ is in use"):
-      meeting.meet(address, 2, 0, 1)
+  named = pytest.raises(SettingError, match=r"coordinator_address is 'localhost:\d+', and port \d+ is in use")
+  with socket.create_server(('127.0.0.1', meeting.split(address)[1])), named:
+    meeting.meet(address, 2, 0, 1)
 
 
 def test_addresses():

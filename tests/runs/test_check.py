@@ -11,7 +11,7 @@ from tiny_pair import SENTENCES
 import specdec_jax as sd
 from specdec_jax.analysis import theory, worked_example
 from specdec_jax.data.examples import Example
-from specdec_jax.jobs import output
+from specdec_jax.jobs.claims import claimed
 from specdec_jax.runs import check as check_lib
 from specdec_jax.runs.complete import complete
 from specdec_jax.runs.decode import decode
@@ -94,9 +94,9 @@ def test_complete_prints_prompt_and_text(pair, tmp_path, capsys):
 
 def test_prompts_through_the_decode_run(pair, tmp_path):
   examples = [Example(i, t) for i, t in enumerate(['today', 'the file of new media'])]
-  output.claim(str(tmp_path), {})
-  decode(str(tmp_path), pair[0], examples, sd.ModelDrafter(pair[1]), 4, sampling=GREEDY, batch_size=1,
-         max_decode_len=12, max_input_len=16, buckets=(16,))
+  with claimed(str(tmp_path), {}):
+    decode(str(tmp_path), pair[0], examples, sd.ModelDrafter(pair[1]), 4, sampling=GREEDY, batch_size=1,
+           max_decode_len=12, max_input_len=16, buckets=(16,))
   lines = [json.loads(line) for line in (tmp_path / 'predictions.jsonl').read_text().splitlines()]
   for line in lines:
     assert line['tokens'] == alone(pair[0], line['input'])
