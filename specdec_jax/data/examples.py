@@ -1,15 +1,12 @@
 """Inputs from text, TSV and JSON-lines files, gzipped or not, local or gs://."""
 
 import dataclasses
-import gzip
-import json
 import os
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 
-from specdec_jax import paths
+from specdec_jax import arguments, checks, paths
+from specdec_jax.data.lines import BadLine, Faults, check_text, decoded, json_object, kind_of, raw_lines
 from specdec_jax.errors import InputError
-from specdec_jax.files.reading import read_bytes
 
 Field = int | str
 
@@ -22,21 +19,38 @@ class Example:
     id: the file's own, else the line's number, from 0.
     text: what the model reads.
     reference: what a person would have written, where it is known.
+
+  Raises:
+    InputError: the id is no whole number and no text, or a text is none.
   """
 
   id: int | str
   text: str
   reference: str | None = None
 
+  def __post_init__(self):
+    try:
+      _check(self.id, self.text, self.reference)
+    except BadLine as e:
+      raise InputError(f'Example {checks.shown(self.id)}: {e}.') from None
+
+
+def check_ids(examples: Iterable[Example]) -> None:
+  """InputError where two have one id: predictions are told apart by it."""
+  seen = set()
+  for example in examples:
+    if example.id in seen:
+      raise InputError(f'Two examples have the id {example.id!r}; give each its own.')
+    seen.add(example.id)
+
 
 def texts_of(examples: Iterable, field: str, setting: str) -> list[str]:
   """The 'text' or 'reference' of each example; `setting`, a gin name, stands in messages.
 
   Raises:
-    ValueError: another field, or an example without a reference.
+    SettingError, InputError: another field, or an example without a reference.
   """
-  if field not in ('reference', 'text'):
-    raise InputError(f"{setting}.field is {field!r}; use 'reference' or 'text'.")
+  checks.choice(f'{setting}.field', field, ('reference', 'text'))
   examples = list(examples)
   missing = [e.id for e in examples if getattr(e, field) is None]
   if missing:
@@ -45,6 +59,16 @@ def texts_of(examples: Iterable, field: str, setting: str) -> list[str]:
   return [getattr(e, field) for e in examples]
 
 
+def _field(name, value) -> Field:
+  if isinstance(value, str):
+    return checks.text(name, value, empty=False)
+  return checks.whole(name, value, 0, hint=", or a field's name")
+
+
+@arguments.checked(
+    path=arguments.path, text_field=arguments.optional(_field), reference_field=arguments.optional(_field),
+    id_field=arguments.optional(_field), limit=arguments.optional(arguments.at_least(1)),
+    words=arguments.optional(arguments.at_least(1)))
 def read_examples(path: str | os.PathLike, text_field: Field | None = None,
                   reference_field: Field | None = None, id_field: Field | None = None,
                   limit: int | None = None, words: int | None = None) -> list[Example]:
@@ -62,137 +86,107 @@ def read_examples(path: str | os.PathLike, text_field: Field | None = None,
     words: keep the first so many words of each text: prompts for a decoder-only model.
 
   Raises:
-    FileNotFoundError: no such file.
-    ValueError: one line that names file and line.
+    MissingError: no such file.
+    InputError: it cannot be read, or has bad lines: the first few are named with what is wrong, the others counted.
   """
   path = paths.resolve(path)
-  kind = os.path.splitext(path.removesuffix('.gz'))[1]
-  if kind not in _READERS:
-    raise InputError(f"'{path}': the name must end in .txt, .tsv or .jsonl, with .gz or without.")
-  if limit is not None and limit < 1:
-    raise InputError(f'limit is {limit}; it must be at least 1, or None for all.')
-  if words is not None and words < 1:
-    raise InputError(f'words is {words}; it must be at least 1, or None for all.')
-  examples, lines = [], {}
-  for number, example in _READERS[kind](path, text_field, reference_field, id_field):
-    if example.id in lines:
-      raise InputError(f'{_at(path, number)}: id {example.id!r} is taken by line '
-                       f'{lines[example.id] + 1}.')
-    lines[example.id] = number
+  kind = kind_of(path, tuple(_PARSERS))
+  parse = _PARSERS[kind](path, {'text': text_field, 'reference': reference_field, 'id': id_field})
+  examples, seen, faults = [], {}, Faults(path)
+  for number, line in raw_lines(path):
+    try:
+      example = parse(number, decoded(line))
+      if example is None:  # a header
+        continue
+      if example.id in seen:
+        raise BadLine(f'id {checks.shown(example.id)} is taken by line {seen[example.id] + 1}')
+    except BadLine as e:
+      faults.add(number, e)
+      continue
+    seen[example.id] = number
     if words is not None:
       example = dataclasses.replace(example, text=' '.join(example.text.split()[:words]))
     examples.append(example)
     if len(examples) == limit:
       break
+  faults.check()
   return examples
 
 
-def read_records(path: str | os.PathLike) -> Iterator[dict[str, str]]:
-  """The lines of a .jsonl file, or of a .tsv file with a header, as field -> text.
-
-  Every record has the fields of the first; ValueError names the line that lacks one.
-  """
-  path, fields = paths.resolve(path), None
-  kind = os.path.splitext(path.removesuffix('.gz'))[1]
-  if kind not in ('.tsv', '.jsonl'):
-    raise InputError(f"'{path}': the name must end in .tsv or .jsonl, with .gz or without.")
-  for number, line in _lines(path):
-    if kind == '.tsv' and fields is None:
-      fields = line.split('\t')
-      continue
-    record = (_json_object(path, number, line) if kind == '.jsonl'
-              else dict(zip(fields, line.split('\t'))))
-    fields = fields or list(record)
-    missing = [field for field in fields if not isinstance(record.get(field), str)]
-    if missing:
-      raise InputError(f'{_at(path, number)}: no text in field {missing[0]!r}.')
-    yield {field: record[field] for field in fields}
+Parser = Callable[[int, str], Example | None]  # of a line's number and text; BadLine where it is bad
 
 
-def _at(path, number):
-  return f"'{path}', line {number + 1}"
-
-
-def _lines(path: str) -> Iterator[tuple[int, str]]:
-  """(number from 0, line) of those that are not blank; numbers count all."""
-  data = read_bytes(path, 'input file')
-  if path.endswith('.gz'):
-    try:
-      data = gzip.decompress(data)
-    except (OSError, EOFError, zlib.error) as e:
-      raise InputError(f"'{path}' is truncated or not gzip ({e}).") from e
-  for number, line in enumerate(data.removeprefix(b'\xef\xbb\xbf').split(b'\n')):
-    if line.strip():
-      try:
-        yield number, line.rstrip(b'\r').decode('utf-8')
-      except UnicodeDecodeError as e:
-        raise InputError(f'{_at(path, number)}: not UTF-8 (byte {e.start + 1}).') from e
-
-
-def _read_text(path, text, reference, id_field):
-  if any(field is not None for field in (text, reference, id_field)):
+def _text_parser(path: str, fields: dict[str, Field | None]) -> Parser:
+  if any(field is not None for field in fields.values()):
     raise InputError(f"'{path}' is plain text, a text a line, and has no fields to choose.")
-  for number, line in _lines(path):
-    yield number, Example(number, line.strip())
+  return lambda number, line: _example(number, {'text': line.strip()})
 
 
-def _read_tsv(path, text, reference, id_field):
-  fields = {'text': 0 if text is None else text, 'reference': reference, 'id': id_field}
-  fields = {name: field for name, field in fields.items() if field is not None}
-  named = any(isinstance(field, str) for field in fields.values())
-  for number, line in _lines(path):
+def _tsv_parser(path: str, fields: dict[str, Field | None]) -> Parser:
+  columns = {name: field for name, field in fields.items() if field is not None}
+  columns.setdefault('text', 0)
+  named = any(isinstance(field, str) for field in columns.values())
+
+  def parse(number, line):
+    nonlocal columns, named
     cells = line.split('\t')
     if named:
-      fields, named = {n: _header_column(path, cells, f) for n, f in fields.items()}, False
-      continue
-    for name, column in fields.items():
-      if not 0 <= column < len(cells):
-        raise InputError(f'{_at(path, number)}: no column {column} for {name}; '
-                         f'it has {len(cells)}, counted from 0.')
-    values = {name: cells[column].strip() for name, column in fields.items()}
-    yield number, _example(path, number, values)
+      columns, named = {name: _header_column(path, cells, field) for name, field in columns.items()}, False
+      return None
+    for name, column in columns.items():
+      if column >= len(cells):
+        raise BadLine(f'no column {column} for {name}; it has {len(cells)}, counted from 0')
+    return _example(number, {name: cells[column].strip() for name, column in columns.items()})
+
+  return parse
 
 
-def _header_column(path, header, field):
+def _header_column(path, header, field) -> int:
   if field not in header:
     raise InputError(f"'{path}': no column {field!r} in its header: {', '.join(header)}.")
   return header.index(field)
 
 
-def _read_jsonl(path, text, reference, id_field):
-  fields = {'text': 'text' if text is None else text, 'reference': reference, 'id': id_field}
-  for number, line in _lines(path):
-    record = _json_object(path, number, line)
-    for field in fields.values():
-      if field is not None and field not in record:
-        raise InputError(f'{_at(path, number)}: no field {field!r}; it has {", ".join(record)}.')
-    values = {name: record[field] for name, field in fields.items() if field is not None}
-    if id_field is None and 'id' in record:
+def _jsonl_parser(path: str, fields: dict[str, Field | None]) -> Parser:
+  numbers = [field for field in fields.values() if isinstance(field, int)]
+  if numbers:
+    raise InputError(f"'{path}' has JSON lines, whose fields have names; {numbers[0]} is none.")
+  keys = {name: field for name, field in fields.items() if field is not None}
+  keys.setdefault('text', 'text')
+
+  def parse(number, line):
+    record = json_object(line)
+    for key in keys.values():
+      if key not in record:
+        raise BadLine(f'no field {key!r}; it has {", ".join(record)}')
+    values = {name: record[key] for name, key in keys.items()}
+    if 'id' not in keys and 'id' in record:
       values['id'] = record['id']
-    yield number, _example(path, number, values)
+    return _example(number, values)
+
+  return parse
 
 
-def _json_object(path, number, line) -> dict:
-  try:
-    record = json.loads(line)
-  except json.JSONDecodeError as e:
-    raise InputError(f'{_at(path, number)}: not JSON ({e}).') from e
-  if not isinstance(record, dict):
-    raise InputError(f'{_at(path, number)}: not a JSON object.')
-  return record
+def _example(number: int, values: dict) -> Example:
+  """The example of one line's values."""
+  example_id, text, reference = values.get('id', number), values['text'], values.get('reference')
+  _check(example_id, text, reference, 'reference' in values)
+  if not text:
+    raise BadLine('the text is empty')
+  return Example(example_id, text, reference)
 
 
-def _example(path, number, values):
-  """Example of one line's values, checked."""
-  for name in ('text', 'reference'):
-    if not isinstance(values.get(name, ''), str):
-      raise InputError(f'{_at(path, number)}: the {name} is {values[name]!r}, not text.')
-  if not values['text']:
-    raise InputError(f'{_at(path, number)}: the text is empty.')
-  example_id = values.get('id', number)
+def _check(example_id, text, reference, referenced=False) -> None:
+  """BadLine unless an example may have these; a reference only where it is `referenced`, or not None."""
   if isinstance(example_id, bool) or not isinstance(example_id, int | str):
-    raise InputError(f'{_at(path, number)}: the id is {example_id!r}; use a number or text.')
-  return Example(example_id, values['text'], values.get('reference'))
+    raise BadLine(f'the id is {checks.shown(example_id)}; use a whole number or text')
+  if isinstance(example_id, str):
+    check_text('id', example_id)
+  for name, value, needed in (('text', text, True), ('reference', reference, referenced)):
+    if isinstance(value, str):
+      check_text(name, value)
+    elif needed or value is not None:
+      raise BadLine(f'the {name} is {checks.shown(value)}, not text')
 
 
-_READERS = {'.txt': _read_text, '.tsv': _read_tsv, '.jsonl': _read_jsonl}
+_PARSERS = {'.txt': _text_parser, '.tsv': _tsv_parser, '.jsonl': _jsonl_parser}

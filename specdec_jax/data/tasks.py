@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from specdec_jax import paths
-from specdec_jax.data.examples import Example, read_records
+from specdec_jax.data.examples import Example
+from specdec_jax.data.records import read_records
 from specdec_jax.errors import DependencyError, InputError
 
 

@@ -1,8 +1,11 @@
-"""Files that the user named, read whole: what keeps them from being read is one line with the path."""
+"""Files that the user named: what keeps them from being read is one line with the path."""
 
+import contextlib
 import os
+from collections.abc import Iterator
+from typing import IO
 
-from specdec_jax.errors import InputError, MissingError
+from specdec_jax.errors import InputError, MissingError, UserError
 from specdec_jax.files.locations import absolute
 
 
@@ -17,9 +20,23 @@ def read_bytes(path: str | os.PathLike, what: str = 'file') -> bytes:
     MissingError: nothing is there.
     InputError: it is no file, may not be read, or its file system needs a package.
   """
-  file = absolute(path)
+  with _named(path, what):
+    return absolute(path).read_bytes()
+
+
+@contextlib.contextmanager
+def opened(path: str | os.PathLike, what: str = 'file') -> Iterator[IO[bytes]]:
+  """A file to read from, for one that need not be in memory as a whole; raises as `read_bytes`."""
+  with _named(path, what), absolute(path).open('rb') as file:
+    yield file
+
+
+@contextlib.contextmanager
+def _named(path, what: str) -> Iterator[None]:
   try:
-    return file.read_bytes()
+    yield
+  except UserError:  # of which some are OSErrors too
+    raise
   except FileNotFoundError:
     raise MissingError(f"There is no {what} at '{path}'.") from None
   except ImportError as e:

@@ -7,6 +7,7 @@ from typing import Any
 import gin
 
 from specdec_jax import stopping
+from specdec_jax.data.examples import check_ids
 from specdec_jax.errors import RunFailed
 from specdec_jax.jobs import batching, claims, fingerprint, output, sharing, work
 from specdec_jax.jobs.predictions import FAILED, Predictions
@@ -47,6 +48,7 @@ def decode(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = g
   method = Method(drafter=drafter, gamma=gamma, lenience=lenience, sampling=sampling, seed=seed,
                   max_decode_len=max_decode_len, logits_processors=tuple(logits_processors))
   examples = list(examples)
+  check_ids(examples)
   digests = {'inputs': fingerprint.of_examples(examples), 'target': fingerprint.of_weights(target),
              'drafter': fingerprint.of_weights(drafter)}
   claims.tie_contents(output_dir, digests)

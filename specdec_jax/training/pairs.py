@@ -1,15 +1,15 @@
 """Token pairs to train on: from parallel text, or from what a target said."""
 
-import json
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from specdec_jax.data.examples import Field, read_examples, texts_of
+from specdec_jax.data.lines import BadLine, decoded, json_object, raw_lines
 from specdec_jax.data.tasks import iterate_task
 from specdec_jax.data.vocabulary import Vocabulary
-from specdec_jax.errors import SettingError
-from specdec_jax.files.reading import read_text
+from specdec_jax.errors import InputError
+from specdec_jax.paths import resolve
 
 Pair = tuple[list[int], list[int]]
 
@@ -67,15 +67,14 @@ def read_predictions(path: str, vocabulary: Vocabulary) -> list[Pair]:
   For distillation: the ids that the target emitted, not its text tokenised again.
   Rows that did not end in EOS are left out, so that no cut-off text is learnt.
   """
-  pairs = []
-  for number, line in enumerate(read_text(path, 'predictions').rstrip('\n').split('\n'), 1):
+  pairs, path = [], resolve(path)
+  for number, line in raw_lines(path, 'predictions'):
     try:
-      record = json.loads(line)
-      source, tokens, status = record['input'], record['tokens'], record['status']
-    except (ValueError, KeyError, TypeError) as e:
-      raise SettingError(f'{path}, line {number}: not a prediction of a decode run ({e}).') from None
-    if status == 'EOS':
-      pairs.append((vocabulary.encode(source) + [vocabulary.eos_id], tokens))
+      record = json_object(decoded(line))
+      if record['status'] == 'EOS':
+        pairs.append((vocabulary.encode(record['input']) + [vocabulary.eos_id], record['tokens']))
+    except (BadLine, KeyError, TypeError) as e:
+      raise InputError(f"'{path}', line {number + 1}: not a prediction of a decode run ({e}).") from None
   return pairs
 
 

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from specdec_jax.data.examples import Example
+from specdec_jax.errors import InputError
 from specdec_jax.training.pairs import concatenate, read_pairs, read_predictions, text_pairs
 
 
@@ -35,12 +36,14 @@ def test_names_the_line_without_a_second_column(tmp_path):
 def test_distils_on_the_tokens_that_the_target_emitted(tmp_path):
   path = tmp_path / 'predictions.jsonl'
   lines = [{'input': 'a', 'tokens': [12, 1], 'status': 'EOS'},
-           {'input': 'b', 'tokens': [12, 12], 'status': 'LENGTH'}]
+           {'input': 'b', 'tokens': [12, 12], 'status': 'LENGTH'},
+           {'id': 3, 'status': 'FAILED', 'error': 'out of something'}]
   path.write_text('\n'.join(map(json.dumps, lines)) + '\n')
   assert read_predictions(str(path), Letters()) == [([10, 1], [12, 1])]
-  path.write_text('{"text": 1}\n')
-  with pytest.raises(ValueError, match='line 1'):
-    read_predictions(str(path), Letters())
+  for bad in ('{"text": 1}', '{"status": "EOS"}', '5', '{', '{"status": "EOS", "input": 5}'):
+    path.write_text(json.dumps(lines[0]) + f'\n{bad}\n')
+    with pytest.raises(InputError, match='line 2: not a prediction'):
+      read_predictions(str(path), Letters())
 
 
 def test_concatenates():
