@@ -19,6 +19,11 @@ class Status(enum.IntEnum):
   NON_FINITE = 3  # the target's logits or distribution hold NaN or infinity; the text up to there stands
 
 
+def acceptance_rate(accepted, drafted) -> float | None:
+  """accepted / drafted, None where nothing was drafted; not alpha, which is Cor. 3.6's estimate."""
+  return float(accepted) / float(drafted) if drafted else None
+
+
 class Stats(struct.PyTreeNode):
   """Counts of one decode, a row each; D is the depth of the draft tree (gamma of a chain), C its most children.
 
@@ -53,9 +58,9 @@ class Stats(struct.PyTreeNode):
                accepted_by_rank=zeros(children), offered_by_rank=zeros(children))
 
   @property
-  def acceptance_rate(self) -> float:
-    """accepted / drafted over all rows; not alpha, which is Cor. 3.6's estimate."""
-    return float(self.accepted.sum() / max(self.drafted.sum(), 1))
+  def acceptance_rate(self) -> float | None:
+    """See `acceptance_rate`; over all rows."""
+    return acceptance_rate(self.accepted.sum(), self.drafted.sum())
 
   @property
   def acceptance_by_rank(self) -> tuple[float, ...]:

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from specdec_jax.analysis import reliability
 from specdec_jax.decoding import Settings, inputs, loop
 from specdec_jax.decoding.commit import write_rows
 from specdec_jax.drafters.interface import Proposal, Text
@@ -48,6 +49,7 @@ class Cost(Ratios):
     target_step: the target's one-token pass.
     verify_pass: the target's (gamma + 1)-token pass with the acceptance rule.
     target_encoder, draft_encoder: what precedes the first iteration.
+    spread: the `reliability.spread` of the passes; None where each was timed once.
   """
 
   gamma: int
@@ -56,15 +58,11 @@ class Cost(Ratios):
   verify_pass: float
   target_encoder: float
   draft_encoder: float
+  spread: float | None = None
 
-  @property
-  def slope(self) -> float:
-    """What one more draft token costs, over a target step: c where verifying is free.
-
-    The verify cost is taken to grow linearly from 1 at gamma = 0, so thm 3.8 with
-    this in place of c finds the best gamma.
-    """
-    return max(self.c + (self.verify_cost - 1) / self.gamma, 0.0)
+  def alone_seconds(self, steps: float) -> float:
+    """What a decode without a draft should take: the encoder and so many steps."""
+    return self.target_encoder + steps * self.target_step
 
   def decode_seconds(self, iterations: float) -> float:
     """What a speculative decode should take: the encoders and so many iterations."""
@@ -125,7 +123,9 @@ def measure(target, drafter, tokens, gammas: Sequence[int] = (7,), sampling: Sam
   common = {n: median[n] for n in ('target_step', 'target_encoder', 'draft_encoder')}
   proposal = {gamma: _added(timed['iteration', gamma], timed['verify_pass', gamma], median['proposal', gamma])
               for gamma in gammas}
-  return {gamma: Cost(gamma=gamma, draft_step=proposal[gamma] / gamma,
+  spread = lambda gamma: reliability.spread(
+      [timed[name] for name in ('target_step', ('verify_pass', gamma), ('iteration', gamma))])
+  return {gamma: Cost(gamma=gamma, draft_step=proposal[gamma] / gamma, spread=spread(gamma),
                       verify_pass=median['verify_pass', gamma], **common) for gamma in gammas}
 
 

@@ -3,6 +3,8 @@
 import jax
 from flax import struct
 
+from specdec_jax.results import acceptance_rate
+
 
 class BeamStats(struct.PyTreeNode):
   """Counts of one search, a row each.
@@ -22,9 +24,9 @@ class BeamStats(struct.PyTreeNode):
   accepted: jax.Array
 
   @property
-  def acceptance_rate(self) -> float:
-    """accepted / drafted steps over all rows."""
-    return float(self.accepted.sum() / max(self.drafted.sum(), 1))
+  def acceptance_rate(self) -> float | None:
+    """accepted / drafted steps over all rows, None where nothing was drafted."""
+    return acceptance_rate(self.accepted.sum(), self.drafted.sum())
 
   @property
   def steps_per_call(self) -> float:

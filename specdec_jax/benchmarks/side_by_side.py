@@ -2,13 +2,15 @@
 
 import jax
 
-from specdec_jax.errors import SettingError
+from specdec_jax.analysis import reliability
+from specdec_jax.errors import RunFailed
 from specdec_jax.jobs import batching
 from specdec_jax.measure import agreement
 from specdec_jax.measure.methods import Method
 from specdec_jax.measure.timing import time_methods
-from specdec_jax.reports import comparison as report
 from specdec_jax.reports.tables import markdown, number
+from specdec_jax.reports.words import model_name, unreliable
+from specdec_jax.results import acceptance_rate
 
 
 def compare(target, examples, methods, repeats: int, max_input_len: int, max_decode_len: int,
@@ -23,17 +25,17 @@ def compare(target, examples, methods, repeats: int, max_input_len: int, max_dec
     others: whose texts the first method gives, such as 'T5X'.
 
   Raises:
-    ValueError: texts differ where no tie explains it; the table is printed first.
+    RunFailed: texts differ where no tie explains it; the table is printed first.
   """
   inputs = batching.encode(target, examples, max_input_len)
   batches = batching.batches(inputs, 1, max_input_len)
   table, wrong = measure(target, inputs, batches, methods, repeats)
-  print(f'Target: {report.describe(target)}. {len(examples)} inputs at batch 1, greedy, up to '
+  print(f'Target: {model_name(target)}. {len(examples)} inputs at batch 1, greedy, up to '
         f'{max_decode_len} tokens, medians of {repeats}, on {jax.devices()[0].device_kind}.\n\n{table}')
   if wrong:
     possessive = others + ("'" if others.endswith('s') else "'s")
-    raise SettingError(f'{len(wrong)} texts differ from {possessive} where no tie explains it: '
-                     + '; '.join(wrong[:3]))
+    raise RunFailed(f'{len(wrong)} texts differ from {possessive} where no tie explains it: '
+                    + '; '.join(wrong[:3]))
 
 
 def measure(target, inputs, batches, methods, repeats: int) -> tuple[str, list[str]]:
@@ -41,13 +43,13 @@ def measure(target, inputs, batches, methods, repeats: int) -> tuple[str, list[s
 
   Args:
     target: the `Model`.
-    inputs, batches: from `runs.batching`, batch size 1.
-    methods: called as `runs.methods.Method`.
+    inputs, batches: from `jobs.batching`, batch size 1.
+    methods: called as `measure.methods.Method`.
     repeats: timings of each input.
 
   Returns:
-    A markdown table, and a line for each text that differs from the first
-    method's where the target's two largest logits do not tie.
+    A markdown table, with a warning where its times are unreliable, and a line for each text that
+    differs from the first method's where the target's two largest logits do not tie.
   """
   timed = time_methods(target, methods, batches, repeats, 'benchmark')
   base = _tokens_per_second(timed[0], batches)
@@ -58,16 +60,17 @@ def measure(target, inputs, batches, methods, repeats: int) -> tuple[str, list[s
     not_ties = agreement.not_ties(differences, target.config.dtype)
     wrong += [f'{name(t)}: example {d.id} differs at token {d.position} (margin '
               f'{d.margin:.3g})' for d in not_ties]
-    speed, drafted = _tokens_per_second(t, batches), t.count('drafted', batches)
+    speed = _tokens_per_second(t, batches)
     emitted, calls = t.count('emitted', batches), t.count('target_calls', batches)
     rows.append([
         name(t), emitted, number(speed, 1), number(speed / base, 2, 'X'),
         number(emitted / calls, 2),
-        number(t.count('accepted', batches) / drafted, 3) if drafted else None,
+        number(acceptance_rate(t.count('accepted', batches), t.count('drafted', batches)), 3),
         f'{len(batches) - len(differences)} of {len(batches)}', number(t.warm_up_seconds, 1)])
   header = ['decoder', 'tokens', 'tokens/s', f'against {name(timed[0])}', 'tokens per call',
             'acceptance rate', 'equal texts', 'warm-up, s']
-  return markdown(header, rows), wrong
+  reasons = reliability.of_repeats({name(t): t.spread for t in timed})
+  return markdown(header, rows) + unreliable('tokens/s', reasons, '--repeats'), wrong
 
 
 def _tokens_per_second(timed, batches) -> float:

@@ -1,4 +1,4 @@
-"""Whether two greedy decodes said the same, and how near a tie was where they did not."""
+"""Whether two greedy decodes gave the same texts, and how near a tie was where they did not."""
 
 import dataclasses
 

@@ -1,18 +1,19 @@
 """All figures of one sampling, gamma and lenience, from what was timed and measured."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from specdec_jax.analysis import alpha as alpha_lib, cost as cost_lib, operations, theory
+from specdec_jax.analysis import alpha as alpha_lib, cost as cost_lib, expected, operations, reliability, theory
 from specdec_jax.jobs.batching import Batch
 from specdec_jax.measure import agreement
 from specdec_jax.measure.timing import Timed, total
+from specdec_jax.results import acceptance_rate
 
 
 def figures(target, batches: Sequence[Batch], groups, alone: Timed, speculative: Timed,
-            of_t5x: Timed | None, alpha: alpha_lib.Alpha, cost: cost_lib.Cost) -> dict:
+            of_t5x: Timed | None, alpha: alpha_lib.Alpha, costs: Mapping[int, cost_lib.Cost]) -> dict:
   """JSON-ready; seconds and tokens/s are walltime.
 
   Args:
@@ -22,22 +23,22 @@ def figures(target, batches: Sequence[Batch], groups, alone: Timed, speculative:
     alone, speculative: the one-token baseline and the method beside it, same sampling.
     of_t5x: T5X's own decode, where it was timed.
     alpha: of the method's drafter, sampling and lenience.
-    cost: of its drafter and gamma.
+    costs: of its drafter, by every gamma that was measured.
   """
   method = speculative.method
-  gamma, c_hat = method.gamma, operations.operations_ratio(target, method.drafter)
+  gamma, cost, c_hat = method.gamma, costs[method.gamma], operations.operations_ratio(target, method.drafter)
   counts = {n: speculative.count(n, batches)
             for n in ('target_calls', 'drafted', 'accepted', 'emitted')}
-  iterations = [int(r.stats.target_calls.max()) for r in speculative.results]
-  everything = speeds(batches, alone, speculative, slice(None))
-  fast, t5x = everything['speculative'], of_t5x and speed(batches, of_t5x)
+  everything, t5x = speeds(batches, alone, speculative), of_t5x and speed(batches, of_t5x)
+  checked = timings(alone, speculative, of_t5x, everything, cost, c_hat)
+  measured = [(c.gamma, c.c, c.verify_cost) for c in costs.values()]
   return {
       'sampling': dataclasses.asdict(method.sampling), 'gamma': gamma, 'lenience': method.lenience,
       **everything, 't5x': t5x,
-      'speed_up_over_t5x': t5x and fast['tokens_per_second'] / t5x['tokens_per_second'],
+      'speed_up_over_t5x': t5x and everything['speculative']['tokens_per_second'] / t5x['tokens_per_second'],
       'alpha': alpha.alpha, 'alpha_standard_error': finite(alpha.standard_error),
       'alpha_tokens': alpha.num_tokens,
-      'acceptance_rate': counts['accepted'] / max(counts['drafted'], 1), **counts,
+      'acceptance_rate': acceptance_rate(counts['accepted'], counts['drafted']), **counts,
       **{n: total(n, batches, speculative.results).tolist()
          for n in ('accepted_by_position', 'drafted_by_position')},
       'expected_tokens_per_call': theory.expected_tokens(alpha.alpha, gamma),
@@ -45,13 +46,39 @@ def figures(target, batches: Sequence[Batch], groups, alone: Timed, speculative:
       'predicted_speed_up': theory.walltime_improvement(alpha.alpha, gamma, cost.c),
       'predicted_speed_up_with_verify_cost':
           theory.walltime_improvement(alpha.alpha, gamma, cost.c, cost.verify_cost),
-      'best_gamma': theory.optimal_gamma(alpha.alpha, cost.slope),
+      'best_gamma': expected.best_gamma(alpha.alpha, measured) if checked['reliable'] else None,
       'c_hat': c_hat, 'operations_factor': theory.operations_increase(alpha.alpha, gamma, c_hat),
-      'explained_time': (sum(map(cost.decode_seconds, iterations))
-                         / fast['seconds']),
+      'timings': checked,
       'warm_up_seconds': [alone.warm_up_seconds, speculative.warm_up_seconds],
       'groups': {name: speeds(batches, alone, speculative, np.asarray(groups) == name)
                  for name in dict.fromkeys(groups)}}
+
+
+def timings(alone: Timed, speculative: Timed, of_t5x: Timed | None, everything: dict, cost: cost_lib.Cost,
+            c_hat: float) -> dict:
+  """Whether the timings agree with each other, JSON-ready.
+
+  Args:
+    alone, speculative, of_t5x, cost: as in `figures`.
+    everything: `speeds` of all batches.
+    c_hat: as in `theory`.
+
+  Returns:
+    reliable, and the reasons why not; spread of the repeats by what was timed; explained, what the parts timed
+    alone add up to over the time of each decoder; speed_up_by_parts, what they make of the speed-up.
+  """
+  steps = lambda timed: [int(r.stats.target_calls.max()) for r in timed.results]  # of each batch's longest row
+  explained = {
+      'target alone': sum(map(cost.alone_seconds, steps(alone))) / everything['target_alone']['seconds'],
+      'speculative': sum(map(cost.decode_seconds, steps(speculative))) / everything['speculative']['seconds']}
+  by_parts = everything['speed_up'] * explained['target alone'] / explained['speculative']
+  spreads = {'target alone': alone.spread, 'speculative': speculative.spread, 'parts of an iteration': cost.spread,
+             **({'T5X': of_t5x.spread} if of_t5x else {})}
+  reasons = [*reliability.of_repeats(spreads),
+             *reliability.of_cost(cost.gamma, cost.c, cost.verify_cost, c_hat),
+             *reliability.of_whole(explained, everything['speed_up'], by_parts)]
+  return {'reliable': not reasons, 'reasons': reasons, 'spread': spreads, 'explained': explained,
+          'speed_up_by_parts': by_parts}
 
 
 def speed(batches: Sequence[Batch], timed: Timed, which=slice(None)) -> dict:
@@ -62,7 +89,7 @@ def speed(batches: Sequence[Batch], timed: Timed, which=slice(None)) -> dict:
   return {'tokens': tokens, 'seconds': seconds, 'tokens_per_second': tokens / seconds}
 
 
-def speeds(batches, alone: Timed, speculative: Timed, which) -> dict:
+def speeds(batches, alone: Timed, speculative: Timed, which=slice(None)) -> dict:
   """Both decoders over some of the batches."""
   members = np.arange(len(batches))[which]
   slow, fast = (speed(batches, timed, members) for timed in (alone, speculative))
@@ -92,11 +119,11 @@ def outputs(target, inputs, batches, alone: Timed, speculative: Timed, tie_margi
 
 
 def texts(target, batches, timed: Timed) -> list[str]:
-  """What a method said, in the order of the inputs."""
-  said = {}
+  """What a method generated, in the order of the inputs."""
+  found = {}
   for batch, result in zip(batches, timed.results):
-    said.update(zip(batch.indices.tolist(), target.decode(result.tokens)))
-  return [said[i] for i in range(len(said))]
+    found.update(zip(batch.indices.tolist(), target.decode(result.tokens)))
+  return [found[i] for i in range(len(found))]
 
 
 def finite(value: float) -> float | None:

@@ -1,12 +1,13 @@
 """Times several decoders over the same batches, compilation apart."""
 
 import dataclasses
-import statistics
 import time
 from collections.abc import Sequence
 
 import numpy as np
+from jaxtyping import Float64
 
+from specdec_jax.analysis.reliability import spread
 from specdec_jax.errors import SettingError
 from specdec_jax.jobs.batching import Batch
 from specdec_jax.jobs.progress import Progress
@@ -22,17 +23,19 @@ class Timed:
     method: which.
     results: one for each batch.
     seconds: float [number of batches], medians over the repeats.
+    spread: `reliability.spread` of the batches' repeats; None where there was one.
     warm_up_seconds: first calls, one of each shape: compilation and a decode.
   """
 
   method: Method
   results: list[Result]
-  seconds: np.ndarray
+  seconds: Float64[np.ndarray, ' N']
   warm_up_seconds: float
+  spread: float | None = None
 
-  def count(self, name: str, batches: Sequence[Batch], which=slice(None)) -> int:
-    """Sum of a field of `Stats` over the real rows of some batches."""
-    return int(total(name, batches[which], self.results[which]))
+  def count(self, name: str, batches: Sequence[Batch]) -> int:
+    """Sum of a field of `Stats` over the real rows of the batches."""
+    return int(total(name, batches, self.results))
 
 
 def total(name: str, batches: Sequence[Batch], results: Sequence[Result]):
@@ -61,21 +64,19 @@ def time_methods(target, methods: Sequence[Method], batches: Sequence[Batch], re
         warm_up[m] += _timed(method, target, batch)[0]
         progress.add(1)
   results = [[] for _ in methods]
-  seconds = np.zeros((len(methods), len(batches)))
+  seconds = np.zeros((len(methods), len(batches), repeats))
   rows = sum(len(b.indices) for b in batches)
   with Progress(rows * repeats * len(methods), f'{name}: timing') as progress:
     for b, batch in enumerate(batches):
-      taken = [[] for _ in methods]
       for repeat in range(repeats):
         for turn in range(len(methods)):
           m = (turn + b + repeat) % len(methods)
           elapsed, result = _timed(methods[m], target, batch)
-          taken[m].append(elapsed)
+          seconds[m, b, repeat] = elapsed
           if repeat == 0:
             results[m].append(result)
           progress.add(len(batch.indices), int(result.lengths[:len(batch.indices)].sum()))
-      seconds[:, b] = [statistics.median(t) for t in taken]
-  return [Timed(method=method, results=r, seconds=s, warm_up_seconds=w)
+  return [Timed(method=method, results=r, seconds=np.median(s, axis=1), warm_up_seconds=w, spread=spread(s))
           for method, r, s, w in zip(methods, results, seconds, warm_up)]
 
 

@@ -1,6 +1,7 @@
 """The beam run's report as markdown."""
 
 from specdec_jax.reports.tables import markdown as table, number
+from specdec_jax.reports.words import unreliable
 
 
 def markdown(result: dict) -> str:
@@ -12,9 +13,15 @@ def markdown(result: dict) -> str:
           f"beams, length penalty {result['alpha']:g}, batch {result['batch_size']}, up to "
           f"{result['max_decode_len']} tokens, on {device['count']} x {device['kind']}.\n\n")
   columns = [result['plain'], *result['speculative']]
-  names = ['', 'plain', *(f"u {s['draft_beams']}, gamma {s['gamma']}" for s in result['speculative'])]
+  names = ['', 'plain', *(name(s['draft_beams'], s['gamma']) for s in result['speculative'])]
   rows = [[title, *map(cell, columns)] for title, cell in _rows(result['examples'])]
-  return head + table(names, rows) + _texts(result['texts'])
+  return (head + table(names, rows) + unreliable('speed-up', result['unreliable'], 'beam.repeats')
+          + _texts(result['texts']))
+
+
+def name(draft_beams: int, gamma: int) -> str:
+  """Of a speculative search."""
+  return f'u {draft_beams}, gamma {gamma}'
 
 
 def _rows(examples: int):

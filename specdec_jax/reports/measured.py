@@ -9,6 +9,7 @@ from specdec_jax.analysis import theory
 from specdec_jax.errors import InputError, MissingError, SettingError
 from specdec_jax.files.reading import read_text
 from specdec_jax.reports import paper
+from specdec_jax.results import acceptance_rate
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -20,6 +21,7 @@ class Measured:
     alpha: by cor. 3.6.
     c, c_hat, verify_cost: as in `theory`.
     tokens_per_call, speed_up: measured.
+    reliable: whether the timings agree with each other [`analysis.reliability`]; None where the report does not say.
     acceptance: acceptance rate by place in the block, where the report holds it.
     speed_up_over_t5x: where T5X was timed too.
     relation: how the outputs compare with the target's own.
@@ -36,6 +38,7 @@ class Measured:
   verify_cost: float
   tokens_per_call: float
   speed_up: float
+  reliable: bool | None = None
   lenience: float = 1.0
   acceptance: tuple[float, ...] = ()
   speed_up_over_t5x: float | None = None
@@ -48,8 +51,8 @@ class Measured:
     """From an experiment of report.json."""
     e = experiment
     return cls(drafter=drafter, task=task, printed=printed, temperature=e['sampling']['temperature'],
-               lenience=e.get('lenience', 1.0), acceptance=acceptance_rates(
-                   e.get('accepted_by_position', ()), e.get('drafted_by_position', ())),
+               reliable=e.get('timings', {}).get('reliable'), lenience=e.get('lenience', 1.0),
+               acceptance=acceptance_rates(e.get('accepted_by_position', ()), e.get('drafted_by_position', ())),
                speed_up_over_t5x=e.get('speed_up_over_t5x'),
                relation=e.get('outputs', {}).get('relation', ''),
                **{n: e[n] for n in ('gamma', 'alpha', 'c', 'c_hat', 'verify_cost', 'tokens_per_call',
@@ -84,8 +87,8 @@ def read(paths: Sequence[str | os.PathLike]) -> list[Measured]:
 
 
 def acceptance_rates(accepted: Sequence[int], drafted: Sequence[int]) -> tuple[float, ...]:
-  """Acceptance rate by place in the block, as far as a draft token could be used."""
-  return tuple(a / d for a, d in zip(accepted, drafted) if d)
+  """Acceptance rate by place in the block, as far as anything was drafted there."""
+  return tuple(acceptance_rate(a, d) for a, d in zip(accepted, drafted) if d)
 
 
 def _read(path: str):

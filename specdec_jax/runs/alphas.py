@@ -16,7 +16,8 @@ from specdec_jax.jobs.progress import Progress
 from specdec_jax.measure import experiment
 from specdec_jax.measure.methods import Method
 from specdec_jax.model import Model
-from specdec_jax.reports import comparison as report
+from specdec_jax.reports import alphas as report
+from specdec_jax.reports.words import model_name, sampling_name
 from specdec_jax.sampling import Sampling
 
 
@@ -28,7 +29,7 @@ def alphas(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = g
            long_inputs: str = 'refuse', prefix: str = '', buckets: Sequence[int] = ()) -> dict:
   """Writes alphas.json and alphas.md into output_dir and prints the table.
 
-  The target decodes the examples, in a random order, until it has said num_tokens
+  The target decodes the examples, in a random order, until it has generated num_tokens
   tokens at each sampling; every drafter is measured on the same texts.
 
   Args:
@@ -52,7 +53,7 @@ def alphas(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = g
   for sampling in samplings:
     method = Method(sampling=sampling, max_decode_len=max_decode_len, seed=seed)
     batches, results, tokens = [], [], 0
-    with Progress(num_tokens, report.sampling_name(sampling), 'token') as progress:
+    with Progress(num_tokens, sampling_name(sampling), 'token') as progress:
       for group in groups:
         if tokens >= num_tokens:
           break
@@ -68,11 +69,11 @@ def alphas(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = g
             'drafter': name, 'sampling': dataclasses.asdict(sampling), 'lenience': lenience,
             'alpha': alpha.alpha, 'standard_error': experiment.finite(alpha.standard_error),
             'tokens': alpha.num_tokens})
-  result = {'target': report.describe(target), 'examples': len(inputs.rows),
+  result = {'target': model_name(target), 'examples': len(inputs.rows),
             'drafters': {name: d.name for name, d in drafters.items()},
             'device': output.environment()['device'], 'alphas': measured}
   output.write_json(output_dir, 'alphas.json', result)
-  text = report.alphas(result)
+  text = report.markdown(result)
   output.write(output_dir, 'alphas.md', text)
   print(text)
   return result

@@ -8,6 +8,7 @@ from typing import Any
 import gin
 import numpy as np
 
+from specdec_jax.analysis import reliability
 from specdec_jax.beam.results import BeamResult
 from specdec_jax.beam.search import beam_search
 from specdec_jax.errors import RunFailed, SettingError
@@ -15,7 +16,9 @@ from specdec_jax.jobs import batching, output
 from specdec_jax.measure.agreement import TIE_MARGINS
 from specdec_jax.measure.timing import Timed, time_methods
 from specdec_jax.model import Model
-from specdec_jax.reports import beam_search as beam_report, comparison as report
+from specdec_jax.reports import beam_search as beam_report
+from specdec_jax.reports.words import model_name
+from specdec_jax.results import acceptance_rate
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -72,12 +75,15 @@ def beam(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = gin
   plain, *drafted = time_methods(target, methods, batches, repeats, 'beam search')
 
   margin = TIE_MARGINS[target.config.dtype] if tie_margin is None else tie_margin
-  result = {'target': report.describe(target), 'drafter': drafter.name,
+  result = {'target': model_name(target), 'drafter': drafter.name,
             'examples': len(inputs.rows), 'cut_inputs': inputs.cut, 'num_beams': num_beams,
             'alpha': alpha, 'batch_size': batch_size, 'repeats': repeats,
             'max_decode_len': max_decode_len, 'tie_margin': margin,
             'device': output.environment()['device'], 'plain': _figures(plain, batches),
             'speculative': [_compared(plain, s, batches, margin) for s in drafted],
+            'unreliable': reliability.of_repeats({'plain': plain.spread} | {
+                beam_report.name(u, g): s.spread
+                for s in drafted for u, g in [(s.method.draft_beams, s.method.gamma)]}),
             'texts': _texts(target, inputs, batches, plain, drafted[0], shown_examples)}
   output.write_json(output_dir, 'report.json', result)
   text = beam_report.markdown(result)
@@ -103,7 +109,7 @@ def _figures(timed: Timed, batches) -> dict:
           'target_calls': count('target_calls'), 'calls_per_text': count('target_calls') / texts,
           'steps': count('steps'), 'steps_per_call': count('steps') / count('target_calls'),
           'drafted': drafted, 'accepted': count('accepted'),
-          'acceptance_rate': count('accepted') / drafted if drafted else None}
+          'acceptance_rate': acceptance_rate(count('accepted'), drafted)}
 
 
 def _compared(plain: Timed, drafted: Timed, batches, margin: float) -> dict:

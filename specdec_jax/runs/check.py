@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import gin
 import numpy as np
 
-from specdec_jax.analysis import theory, worked_example
+from specdec_jax.analysis import reliability, theory, worked_example
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.drafters.spoiled import random_weights, shuffled_rows
 from specdec_jax.errors import RunFailed
@@ -14,8 +14,9 @@ from specdec_jax.measure import experiment
 from specdec_jax.measure.methods import Method
 from specdec_jax.measure.timing import time_methods
 from specdec_jax.model import Model
-from specdec_jax.reports import comparison as report
 from specdec_jax.reports.tables import markdown as table, number
+from specdec_jax.reports.words import model_name, unreliable
+from specdec_jax.results import acceptance_rate
 from specdec_jax.runs import alphas
 from specdec_jax.sampling import Sampling
 
@@ -60,17 +61,19 @@ def check(output_dir: str, target: Model = gin.REQUIRED, draft: Model = gin.REQU
   rows = []
   for (name, drafter), timed in zip(drafters.items(), speculative):
     alpha = alphas.over_texts(target, drafter, batches, alone.results, GREEDY, 10_000)[1.0]
-    speeds = experiment.speeds(batches, alone, timed, slice(None))
+    speeds = experiment.speeds(batches, alone, timed)
     counts = {n: timed.count(n, batches) for n in ('target_calls', 'drafted', 'accepted', 'emitted')}
     rows.append({
         'draft': name, 'alpha': alpha.alpha, 'alpha_standard_error': experiment.finite(alpha.standard_error),
         'outputs': experiment.outputs(target, inputs, batches, alone, timed, None), **counts,
-        'acceptance_rate': counts['accepted'] / max(counts['drafted'], 1),
+        'acceptance_rate': acceptance_rate(counts['accepted'], counts['drafted']),
         'tokens_per_call': speeds['tokens_per_call'], 'speed_up': speeds['speed_up'],
         'expected_tokens_per_call': theory.expected_tokens(alpha.alpha, gamma)})
-  result = {'target': report.describe(target), 'examples': len(inputs.rows), 'gamma': gamma,
+  result = {'target': model_name(target), 'examples': len(inputs.rows), 'gamma': gamma,
             'batch_size': batch_size, 'max_decode_len': max_decode_len,
             'device': output.environment()['device'], 'drafts': rows, 'worked_example': example()}
+  result['unreliable'] = reliability.of_repeats({'target alone': alone.spread} | {
+      name: timed.spread for name, timed in zip(drafters, speculative)})
   result['failures'] = failures(result)
   output.write_json(output_dir, 'check.json', result)
   text = markdown(result)
@@ -98,8 +101,9 @@ def failures(result: dict) -> list[str]:
       wrong = len(row['outputs']['not_ties'])
       found.append(f"with {name} as the draft {wrong} texts are not the target's own")
   itself, own = by_name['the target itself'], by_name['the draft']
-  if itself['acceptance_rate'] < 0.999:
-    found.append(f"the target accepts only {itself['acceptance_rate']:.3f} of what it drafts itself")
+  rate = itself['acceptance_rate']
+  if rate is not None and rate < 0.999:
+    found.append(f'the target accepts only {rate:.3f} of what it drafts itself')
   for name in ('random weights', 'shuffled rows'):
     if by_name[name]['alpha'] >= own['alpha']:
       found.append(f'{name} agree with the target as often as the draft (alpha '
@@ -129,6 +133,7 @@ def markdown(result: dict) -> str:
       f"{result['max_decode_len']} tokens, on {device['count']} x {device['kind']}.\n\n"
       + table(['draft', 'outputs', 'alpha [cor. 3.6]', 'acceptance rate', 'tokens per call', 'by eq. 1',
                'speed-up'], rows, 'llrrrrr')
+      + unreliable('speed-up', result['unreliable'], 'check.repeats')
       + f'\nEq. 1 with gamma {gamma}: alpha 0.7 gives {theory.expected_tokens(0.7, gamma):.2f} tokens '
         f'per call, 0.9 gives {theory.expected_tokens(0.9, gamma):.2f}.\n\n'
       f"One draft token, p = {two['p']}, q = {two['q']}:\n\n"

@@ -17,6 +17,7 @@ from specdec_jax.measure.methods import Method
 from specdec_jax.measure.timing import time_methods
 from specdec_jax.model import Model
 from specdec_jax.reports import comparison as report
+from specdec_jax.reports.words import model_name, sampling_name
 from specdec_jax.runs import alphas
 from specdec_jax.sampling import Sampling
 
@@ -80,21 +81,21 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = 
   for sampling, to_time in methods.items():
     baseline = [T5XMethod(target, max_decode_len, sampling, seed)] if t5x else []
     timed = time_methods(target, to_time + baseline, batches, repeats,
-                         report.sampling_name(sampling))
+                         sampling_name(sampling))
     alone, of_t5x = timed[0], timed[-1] if t5x else None
     alpha_of = alphas.over_texts(target, drafter, batches, alone.results, sampling, alpha_tokens, leniences)
     costs = _costs(target, drafter, batches, alone, gammas, sampling, max_decode_len)
-    said = [experiment.texts(target, batches, t) for t in timed[:len(to_time)]]
-    for speculative, texts in zip(timed[1:], said[1:]):
+    generated = [experiment.texts(target, batches, t) for t in timed[:len(to_time)]]
+    for speculative, texts in zip(timed[1:], generated[1:]):
       method = speculative.method
       experiments.append({
           **experiment.figures(target, batches, group_of_batch, alone, speculative, of_t5x,
-                               alpha_of[method.lenience], costs[method.gamma]),
+                               alpha_of[method.lenience], costs),
           'outputs': experiment.outputs(target, inputs, batches, alone, speculative, tie_margin),
-          'quality': _quality(metrics, inputs, said[0], texts)})
-    shown.append((sampling, _shown(inputs, said[0], said[1], shown_examples)))
+          'quality': _quality(metrics, inputs, generated[0], texts)})
+    shown.append((sampling, _shown(inputs, *generated[:2], shown_examples)))
 
-  result = {'target': report.describe(target), 'drafter': drafter.name,
+  result = {'target': model_name(target), 'drafter': drafter.name,
             'examples': len(inputs.rows), 'cut_inputs': inputs.cut,
             'batch_size': batch_size, 'repeats': repeats, 'short_input_len': short_input_len,
             'max_decode_len': max_decode_len, 'device': output.environment()['device'],

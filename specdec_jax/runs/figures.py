@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import gin
+from absl import logging
 
 from specdec_jax.analysis import cost as cost_lib
 from specdec_jax.decoding import speculative_decode
@@ -53,7 +54,11 @@ def figures(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = 
     raise SettingError(f"figures.formats is {tuple(formats)}; it takes 'png' and 'svg'.")
   if not gammas:
     raise SettingError('figures.gammas is empty; name at least one draft length, such as (7, 3).')
-  measured = measured_lib.read(reports)
+  found = measured_lib.read(reports)
+  measured = [m for m in found if m.reliable is not False]
+  if len(measured) < len(found):
+    logging.warning('%d experiments of the reports are left out: their timings are unreliable.',
+                    len(found) - len(measured))
   inputs = batching.encode(target, examples, max_input_len, long_inputs, prefix)
   if not 0 <= example < len(inputs.rows):
     raise SettingError(f'figures.example is {example}, but there are {len(inputs.rows)} inputs '

@@ -12,9 +12,13 @@ EXPERIMENT = {
     'sampling': {'temperature': 0.0, 'top_k': 0, 'top_p': 1.0}, 'gamma': 7, 'lenience': 1.0,
     'alpha': 0.751, 'c': 0.0213, 'c_hat': 0.007, 'verify_cost': 1.12, 'predicted_speed_up': 3.21,
     'predicted_speed_up_with_verify_cost': 2.95, 'speed_up': 2.987, 'speed_up_over_t5x': None,
-    'tokens_per_call': 3.6, 'outputs': {'relation': 'identical'},
+    'tokens_per_call': 3.6, 'expected_tokens_per_call': 3.61, 'acceptance_rate': 0.52, 'alpha_standard_error': 0.01,
+    'best_gamma': 7, 'operations_factor': 2.25, 't5x': None, 'outputs': {'relation': 'identical'},
+    'target_alone': {'tokens_per_second': 100.0}, 'speculative': {'tokens_per_second': 298.7}, 'groups': {},
+    'timings': {'reliable': True, 'reasons': [], 'explained': {'target alone': 0.97, 'speculative': 0.92}},
     'quality': {'bleu': {'target_alone': 30.04, 'speculative': 30.04}}}
 REPORT = {'target': 'T5', 'drafter': 'model', 'device': {'count': 1, 'kind': 'cpu'},
+          'examples': 10, 'cut_inputs': 0, 'batch_size': 1, 'max_decode_len': 64, 'short_input_len': 32, 'texts': [],
           'experiments': [EXPERIMENT],
           'alphas': [{'drafter': 'bigram', 'sampling': EXPERIMENT['sampling'], 'lenience': 1.0,
                       'alpha': 0.2, 'standard_error': 0.01, 'tokens': 9}]}

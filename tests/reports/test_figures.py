@@ -71,8 +71,8 @@ def test_speed_ups_over_gamma_have_the_papers_beside_them():
   warm = dataclasses.replace(own[0], temperature=1.0, printed=row)
   left, right = figures.speed_up_over_gamma([*own, warm], [row]).axes
   assert left.get_title() == 'EnDe, temperature 0'
-  assert labels(left) == ['d, thm 3.8', 'd, measured', 'd, over T5X', 'paper: EnDe, T5-small']
-  assert labels(right) == ['d, thm 3.8', 'd, measured', 'd, over T5X', 'd, paper']
+  assert labels(left) == ['d, thm 3.8 with the verify cost', 'd, measured', 'd, over T5X', 'paper: EnDe, T5-small']
+  assert labels(right) == ['d, thm 3.8 with the verify cost', 'd, measured', 'd, over T5X', 'd, paper']
   marked = {line.get_label(): line.get_xydata().tolist() for line in left.lines}
   assert marked['d, measured'] == [[3, 1.6], [6, 1.4]] and marked['d, over T5X'] == [[3, 2.6], [6, 2.4]]
   assert marked['paper: EnDe, T5-small'] == [[row.gamma, row.speed_up]]

@@ -27,6 +27,17 @@ def test_table_2_and_4_have_the_papers_figures_beside_ours():
   assert (ours['c'], ours['verify cost'], ours['with the verify cost']) == ('0.021', '1.12', '2.84X')
 
 
+def test_nothing_is_concluded_from_unreliable_timings():
+  wrong = {**EXPERIMENT, 'timings': {'reliable': False}}
+  older = {key: value for key, value in EXPERIMENT.items() if key != 'timings'}
+  measured = [Measured.of(e, 'draft') for e in (EXPERIMENT, wrong, older)]
+  good, bad, unknown = cells(paper_tables.table_4(measured))
+  assert (good['timings'], bad['timings'], unknown['timings']) == ('reliable', 'unreliable', None)
+  assert good['thm 3.8'] == unknown['thm 3.8'] == '3.14X'
+  assert bad['thm 3.8'] is bad['with the verify cost'] is None and bad['measured'] == '2.99X'
+  assert [row['timings'] for row in cells(paper_tables.table_2(measured))] == ['reliable', 'unreliable', None]
+
+
 def alpha(drafter, temperature, lenience, value):
   return {'drafter': drafter, 'sampling': {'temperature': temperature, 'top_k': 0, 'top_p': 1.0},
           'lenience': lenience, 'alpha': value, 'standard_error': 0.012, 'tokens': 100}
@@ -39,6 +50,7 @@ def test_table_3_has_the_papers_alphas_where_a_drafter_has_its_name():
       ('bigram', 'greedy', '0.20'), ('mine', 'greedy', None),
       ('bigram', 'temperature 1', '0.19'), ('mine', 'temperature 1', None)]
   assert rows[0]['alpha'] == '0.20 ± 0.01'
+  assert cells(paper_tables.alphas(report, digits=3))[0]['alpha'] == '0.200 ± 0.012'
 
 
 def test_table_5_has_a_column_a_lenience():

@@ -6,6 +6,7 @@ import pytest
 from specdec_jax.data.examples import read_examples
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.errors import RunFailed
+from specdec_jax.reports import beam_search as beam_report
 from specdec_jax.runs import beam as beam_lib
 
 SETTINGS = dict(num_beams=2, draft_beams=(3,), gammas=(2,), max_decode_len=12, max_input_len=32,
@@ -45,6 +46,11 @@ def test_report_files(searched):
   text = (directory / 'report.md').read_text()
   assert 'u 3, gamma 2' in text and 'target calls a text' in text
   assert text.count('- source:') == 3 and text.count('identical') == 2
+
+
+def test_unreliable_times_are_called_so(searched):
+  text = beam_report.markdown({**searched[0], 'unreliable': ['plain: the median repeat took 40% longer']})
+  assert '**Warning:** speed-up: these timings are unreliable' in text and 'beam.repeats of 3 or more' in text
 
 
 def test_other_beams_fail_after_the_report(target, draft, examples, tmp_path, monkeypatch):

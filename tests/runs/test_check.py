@@ -75,6 +75,12 @@ def test_what_is_wrong_is_said(checked, change, words):
   assert words in found and f'**Wrong:** {found}' in check_lib.markdown({**result, 'failures': [found]})
 
 
+def test_unreliable_times_are_called_so(checked):
+  text = check_lib.markdown({**checked[0], 'unreliable': ['the draft: the median repeat took 40% longer']})
+  assert '**Warning:** speed-up: these timings are unreliable' in text and 'check.repeats of 3 or more' in text
+  assert checked[0]['unreliable'] == []  # one repeat has no spread
+
+
 def test_a_rule_that_accepts_all_is_found_out(checked, monkeypatch):
   monkeypatch.setattr(worked_example, 'verify', lambda p, q, draft, key: (1, draft[0]))
   found, *_ = check_lib.failures({**checked[0], 'worked_example': check_lib.example()})

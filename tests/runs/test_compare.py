@@ -66,6 +66,12 @@ def test_figures_follow_from_one_another(compared):
     assert e['predicted_speed_up'] == theory.walltime_improvement(e['alpha'], 2, e['c'])
     assert e['predicted_speed_up_with_verify_cost'] == theory.walltime_improvement(
         e['alpha'], 2, e['c'], e['verify_cost'])
+    timings = e['timings']
+    assert timings['reliable'] == (not timings['reasons']) == (e['best_gamma'] is not None)
+    assert e['best_gamma'] in (None, 0, 1, 2)
+    assert set(timings['spread']) == {'target alone', 'speculative', 'parts of an iteration'}
+    assert timings['speed_up_by_parts'] == pytest.approx(
+        e['speed_up'] * timings['explained']['target alone'] / timings['explained']['speculative'])
     assert e['operations_factor'] == theory.operations_increase(e['alpha'], 2, e['c_hat'])
     assert 0 < e['c_hat'] < 1 and e['alpha_tokens'] == e['target_alone']['tokens']
     positions = e['accepted_by_position']
@@ -108,15 +114,6 @@ def test_report_files(compared, drafter):
   assert text.count('- source:') == 3 and 'reference: FILE CANNOT BE' in text
   for words in ('alpha [cor. 3.6]', 'speed-up by thm 3.8', 'inputs up to 8 tokens'):
     assert words in text
-
-
-def test_a_prediction_below_one_is_warned_of(compared):
-  experiment = {**compared[0]['experiments'][0], 'predicted_speed_up': 1.4,
-                'predicted_speed_up_with_verify_cost': 0.8, 'best_gamma': 0}
-  warn = lambda **changes: report.warnings({'experiments': [{**experiment, **changes}]})
-  assert 'greedy, gamma 2: thm 3.8 predicts 0.80X' in warn()[0] and 'no gamma helps' in warn()[0]
-  assert 'the best gamma is about 1' in warn(best_gamma=1)[0]
-  assert not warn(predicted_speed_up_with_verify_cost=1.2)
 
 
 def test_a_wrong_greedy_text_fails_after_the_report(
