@@ -47,8 +47,8 @@ class Instruction:
                  for dtype, dims, layout in _ARRAY.findall(self.type))
 
   def called(self, attribute: str) -> str | None:
-    """The computation that `body=`, `calls=` or `condition=` names."""
-    found = re.search(rf'\b{attribute}=%?([\w.\-]+)', self.rest)
+    """The computation that `body=`, `calls=`, `called_computations=` or `condition=` names, the first of several."""
+    found = re.search(rf'\b{attribute}=\{{?%?([\w.\-]+)', self.rest)
     return found and found[1]
 
 

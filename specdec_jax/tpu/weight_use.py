@@ -91,8 +91,8 @@ class _Walk:
     if i.op == 'call':
       self.computation(i.called('to_apply'), given, times, in_loop)
       return None
-    if collective := _COLLECTIVES.fullmatch(i.op):
-      self.collectives[collective[1]] += times
+    for kind in self._collectives(i):
+      self.collectives[kind] += times
     if in_loop and i.op == 'copy' and any(
         tuple(sorted(a.dims)) in self.cache_dims and not a.on_chip for a in i.arrays):
       self.copied_caches.append(f'{i.name}: {i.type}')
@@ -106,6 +106,13 @@ class _Walk:
       if isinstance(weight, _Weight):
         self._use(i, position, weight, times)
     return self._rewrite(i, given)
+
+  def _collectives(self, i) -> list[str]:
+    """The kind of a collective, or of those within what an instruction calls: tpu7x has its sparse cores do them."""
+    if collective := _COLLECTIVES.fullmatch(i.op):
+      return [collective[1]]
+    called = i.called('called_computations') or i.called('calls')
+    return [kind for j in self.module.computations.get(called, ()) for kind in self._collectives(j)]
 
   def _while(self, i, given, times, in_loop):
     outer = (self.reads, self.collectives)

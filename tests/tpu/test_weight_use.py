@@ -27,6 +27,11 @@ FUSED = '''
   %w.1 = bf16[8,16]{1,0} parameter(0)
   ROOT %t.1 = bf16[16,8]{1,0} transpose(%w.1), dimensions={1,0}
 }
+
+%on_sparse_core () -> bf16[1,8] {
+  %given = bf16[1,8]{1,0} get-tuple-element(%outside), index=0
+  ROOT %summed = bf16[1,8]{1,0} all-reduce(%given), to_apply=%add
+}
 '''
 
 
@@ -143,3 +148,10 @@ def test_copied_caches_and_collectives_are_counted():
           '%h = (bf16[1,8]{1,0}, bf16[1,8]{1,0}) all-gather-start(%x0), dimensions={0}']
   found = audit(program(body=body), cache_dims=[(1, 2, 9, 4)])
   assert len(found.copied_caches) == 1 and found.collectives == {'all-reduce': 1, 'all-gather': 1}
+
+
+def test_collectives_that_sparse_cores_do_are_counted():
+  start = ('%call-start = ((), (), s32[1]{0}) custom-call-start(), custom_call_target="x", '
+           'called_computations={%on_sparse_core}')
+  found = audit(program(body=[start, '%call-done = bf16[1,8]{1,0} custom-call-done(%call-start)']))
+  assert found.collectives == {'all-reduce': 1}
