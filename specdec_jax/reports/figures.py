@@ -1,5 +1,6 @@
 """The paper's figures 2 to 5 and Table 2's plot, from theory, measured times and compare reports."""
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,6 +11,7 @@ from specdec_jax.reports import paper
 from specdec_jax.reports.measured import Measured
 
 _ALPHAS = np.linspace(0, 1, 401)[:-1]
+_MARKERS = 'osD^v<>P*X'
 _ENCODER, _DRAFT, _TARGET = '#8d6e63', '#f9a825', '#1565c0'
 
 
@@ -31,53 +33,63 @@ def expected_tokens(gammas: Sequence[int] = (1, 3, 5, 7, 10), measured: Sequence
 
 def optimal_gamma(cs: Sequence[float] = (0.01, 0.02, 0.05, 0.1, 0.2),
                   measured: Sequence[Measured] = ()):
-  """Figure 3: the best gamma over alpha, and the fastest where several were measured."""
+  """Figure 3: the best gamma over alpha, and the fastest where several were measured, each with its c."""
   from matplotlib.ticker import MaxNLocator
   fig, (axes,) = _figure(1)
   for c, colour in _coloured(cs):
     axes.step(_ALPHAS, theory.optimal_gamma(_ALPHAS, c), where='mid', color=colour,
               label=f'$c$ = {c:g}')
-  tried = {}
-  for m in measured:
-    tried.setdefault((m.drafter, m.temperature, m.lenience), []).append(m)
-  best = [max(ms, key=lambda m: m.speed_up) for ms in tried.values() if len(ms) > 1]
-  _points(axes, [(m.alpha, m.gamma) for m in best], 'black')
-  for m in best:
-    axes.annotate(f' c {m.c:.2f}', (m.alpha, m.gamma), fontsize=8)
+  best = [max(ms, key=lambda m: m.speed_up) for ms in _by_setting(measured).values() if len(ms) > 1]
+  for m, marker in zip(best, itertools.cycle(_MARKERS)):
+    axes.plot(m.alpha, m.gamma, marker, color='black', markeredgecolor='black', zorder=4,
+              label=f'fastest measured, {_setting(m, best)}, $c$ = {m.c:.2f}')
   top = max([20, *(m.gamma + 2 for m in best)])
   axes.yaxis.set_major_locator(MaxNLocator(integer=True))
   axes.set(xlabel='$\\alpha$', ylabel='best $\\gamma$ [§3.5]', xlim=(0, 1), ylim=(-0.5, top))
-  _legend(axes, best, 'fastest of those measured')
+  axes.legend(frameon=False, fontsize=8)
   return fig
 
 
 def speed_up_and_operations(gammas: Sequence[int] = (3, 5, 7, 10),
                             measured: Sequence[Measured] = ()):
-  """Figure 4: thms 3.8 and 3.11 over alpha with c = c_hat = 0, and what was measured.
+  """Figure 4: thms 3.8 and 3.11 over alpha with c = c_hat = 0.
 
-  A hollow point is thm 3.8 with the measured c and verify cost.
+  Where something was measured its operations stand on the right, and a third panel has its speed-up over the
+  one that thm 3.8 gives with the measured c and verify cost.
   """
   gammas = _with_measured(gammas, measured)
-  fig, (left, right) = _figure(2)
-  for gamma, colour in _coloured(gammas):
-    ours = [m for m in measured if m.gamma == gamma]
+  fig, (left, right, *third) = _figure(3 if measured else 2)
+  colours = dict(_coloured(gammas))
+  for gamma, colour in colours.items():
     label = f'$\\gamma$ = {gamma}'
     left.plot(_ALPHAS, theory.walltime_improvement(_ALPHAS, gamma, 0), color=colour, label=label)
     right.plot(_ALPHAS, theory.operations_increase(_ALPHAS, gamma, 0), color=colour, label=label)
-    _points(left, [(m.alpha, m.speed_up) for m in ours], colour)
-    for m in ours:
-      predicted = m.predicted_with_verify_cost
-      left.plot([m.alpha] * 2, [m.speed_up, predicted], color=colour, linewidth=0.8)
-      left.plot(m.alpha, predicted, 'o', color=colour, markerfacecolor='white', zorder=3)
-    _points(right, [(m.alpha, m.operations) for m in ours], colour)
+    _points(right, [(m.alpha, m.operations) for m in measured if m.gamma == gamma], colour)
   left.set(xlabel='$\\alpha$', ylabel='speed-up [thm 3.8]', xlim=(0, 1), ylim=(0, max(gammas) + 1))
   right.set(xlabel='$\\alpha$', ylabel='operations [thm 3.11]', xlim=(0, 1),
             ylim=(0, max(gammas) + 1))
-  if measured:
-    left.plot([], [], 'o', color='0.3', markerfacecolor='white', label='thm 3.8, measured costs')
-  _legend(left, measured)
+  _legend(left, ())
   _legend(right, measured)
+  for axes in third:
+    _measured_over_expected(axes, measured, colours)
   return fig
+
+
+def _measured_over_expected(axes, measured: Sequence[Measured], colours):
+  """Speed-ups over those that the measured costs let expect: a colour a gamma, a marker a setting."""
+  of_setting = _by_setting(measured)
+  for ms, marker in zip(of_setting.values(), itertools.cycle(_MARKERS)):
+    axes.plot([], [], marker, color='0.5', markeredgecolor='black', label=_setting(ms[0], measured))
+    for m in ms:
+      axes.plot(m.predicted_with_verify_cost, m.speed_up, marker, color=colours[m.gamma], markeredgecolor='black')
+  for gamma in sorted({m.gamma for m in measured}):
+    axes.plot([], [], 's', color=colours[gamma], label=f'$\\gamma$ = {gamma}')
+  values = [x for m in measured for x in (m.predicted_with_verify_cost, m.speed_up)]
+  margin = 0.1 * (max(values) - min(values)) + 0.05
+  limits = min(values) - margin, max(values) + margin
+  axes.axline((1, 1), slope=1, color='0.6', linewidth=0.8)
+  axes.set(xlabel='thm 3.8 with measured costs', ylabel='speed-up measured', xlim=limits, ylim=limits)
+  axes.legend(frameon=False, fontsize=8)
 
 
 def speed_up_over_gamma(measured: Sequence[Measured], also: Sequence[paper.Experiment] = ()):
@@ -120,7 +132,7 @@ def expected_speed_ups(measured: Sequence[Measured]):
 def acceptance_by_position(series: Sequence[tuple[str, Sequence[float], float | None]]):
   """Acceptance rate of draft tokens by their place in the block.
 
-  Independent and equal betas [§3.1] would give alpha to the power of the place.
+  Independent and equal betas [§3.1] would give alpha to the power of the place, which is dotted.
 
   Args:
     series: label, acceptance rate by place, and alpha (None: its powers are not drawn).
@@ -131,7 +143,7 @@ def acceptance_by_position(series: Sequence[tuple[str, Sequence[float], float | 
     places = np.arange(1, len(rates) + 1)
     axes.plot(places, rates, 'o-', color=colour, label=label)
     if alpha is not None:
-      axes.plot(places, alpha ** places, ':', color=colour)
+      axes.plot(places, alpha ** places, ':', color=colour, label=f'powers of $\\alpha$ = {alpha:.2f}')
   axes.set(xlabel='place in the block', ylabel='acceptance rate', ylim=(0, 1.02))
   axes.set_xticks(range(1, longest + 1))
   axes.legend(frameon=False, fontsize=8)
@@ -183,6 +195,20 @@ def save(fig, path: str) -> None:
   import matplotlib
   with matplotlib.rc_context({'svg.hashsalt': 'specdec_jax', 'svg.fonttype': 'none'}):
     fig.savefig(path, dpi=120, metadata={'Date': None} if path.endswith('.svg') else None)
+
+
+def _by_setting(measured: Sequence[Measured]) -> dict[tuple, list[Measured]]:
+  """Those that differ in gamma alone, together."""
+  found = {}
+  for m in measured:
+    found.setdefault((m.name, m.temperature), []).append(m)
+  return found
+
+
+def _setting(m: Measured, among: Sequence[Measured]) -> str:
+  """The temperature, and the draft where others have another."""
+  drafts = {other.name for other in among}
+  return f'temperature {m.temperature:g}' + (f', {m.name}' if len(drafts) > 1 else '')
 
 
 def _after_one_another(parts):

@@ -106,7 +106,10 @@ class Picture:
     return self.text(colour=False)
 
   def figure(self):
-    """A matplotlib `Figure`, one line of monospaced text an iteration."""
+    """A matplotlib `Figure`, one line of monospaced text an iteration.
+
+    Each letter is put into its own cell: at some resolutions the font's letters are wider than its cells.
+    """
     from matplotlib.figure import Figure
     rows = [[(self.title, None)], *([(f'{i:>2}  ', None), *line]
                                     for i, line in enumerate(self.lines, 1)),
@@ -122,8 +125,10 @@ class Picture:
       x = 0
       for text, kind in row:
         colour = COLOURS.get(kind, '#444444')
-        axes.text(x, y, text, family='DejaVu Sans Mono', fontsize=size, color=colour,
-                  va='center_baseline', parse_math=False)
+        for place, letter in enumerate(text):
+          if letter != ' ':
+            axes.text(x + place, y + 0.16, letter, family='DejaVu Sans Mono', fontsize=size, color=colour,
+                      va='baseline', parse_math=False)
         if kind == REJECTED:
           axes.plot([x + len(text) - len(text.lstrip()), x + len(text)], [y, y], color=colour,
                     linewidth=1)

@@ -92,7 +92,7 @@ def figures(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = 
       'figure_4': figures_lib.speed_up_and_operations(measured=measured),
       'figure_5': figures_lib.timeline(timed, int(decodes[gammas[0]][b].lengths[row])),
       'acceptance_by_position': figures_lib.acceptance_by_position(
-          _acceptance(decodes, batches, sampling, measured)),
+          _acceptance(decodes, batches, drafter, sampling, measured)),
   }
   written = {}
   for name, fig in drawn.items():
@@ -103,15 +103,18 @@ def figures(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = 
   return written
 
 
-def _acceptance(decodes, batches, sampling, measured):
-  """(label, rates, alpha) of the decodes here and of the reports that hold them."""
-  series = []
-  for gamma, results in decodes.items():
-    rates = measured_lib.acceptance_rates(
-        *(total(name, batches, results) for name in ('accepted_by_position', 'drafted_by_position')))
-    series.append((f'temperature {sampling.temperature:g}, gamma {gamma}', rates, None))
-  for m in measured:
+def _acceptance(decodes, batches, drafter, sampling, measured):
+  """(label, rates, alpha) of each draft and temperature, here and in the reports, with its longest gamma.
+
+  What is drafted at a place does not depend on gamma: shorter ones would only draw the same line again.
+  """
+  found = {}
+  rates = measured_lib.acceptance_rates(*(
+      total(name, batches, decodes[max(decodes)]) for name in ('accepted_by_position', 'drafted_by_position')))
+  found[drafter.name, sampling.temperature] = rates, None
+  for m in sorted(measured, key=lambda m: m.gamma):
     if m.acceptance:
-      series.append((f'report: temperature {m.temperature:g}, gamma {m.gamma}', m.acceptance,
-                     m.alpha))
-  return series
+      found[m.name, m.temperature] = m.acceptance, m.alpha
+  several = len({name for name, _ in found}) > 1
+  return [(f'temperature {temperature:g}' + (f', {name}' if several else ''), rates, alpha)
+          for (name, temperature), (rates, alpha) in found.items()]

@@ -23,6 +23,15 @@ def points(axes):
           for i in range(len(line.get_xdata()))]
 
 
+def marked(axes):
+  """(x, y) of lone points, by marker."""
+  found = {}
+  for line in axes.lines:
+    if line.get_marker() not in ('None', None, '') and len(line.get_xdata()) == 1:
+      found.setdefault(line.get_marker(), []).append(tuple(map(float, line.get_xydata()[0])))
+  return found
+
+
 def labels(axes):
   return [text.get_text() for text in axes.get_legend().get_texts()]
 
@@ -48,12 +57,21 @@ def test_points_lie_where_they_were_measured():
   axes, = figures.expected_tokens((3, 5), MEASURED).axes
   assert points(axes) == [(0.7, 2.4), (0.7, 3.0)]
   assert labels(axes)[:3] == ['$\\gamma$ = 3', '$\\gamma$ = 5', '$\\gamma$ = 6']
-  axes, = figures.optimal_gamma((0.1,), MEASURED).axes
-  assert points(axes) == [(0.7, 3)]
-  assert not points(figures.optimal_gamma((0.1,), MEASURED[:1]).axes[0])
-  left, right = figures.speed_up_and_operations((3,), MEASURED).axes
-  assert points(left) == [(0.7, 1.6), (0.7, 1.4)]
-  assert points(right) == [(0.7, m.operations) for m in MEASURED]
+  left, right, third = figures.speed_up_and_operations((3,), MEASURED).axes
+  assert points(left) == [] and points(right) == [(0.7, m.operations) for m in MEASURED]
+  assert marked(third) == {'o': [(m.predicted_with_verify_cost, m.speed_up) for m in MEASURED]}
+  assert labels(third) == ['temperature 0', '$\\gamma$ = 3', '$\\gamma$ = 6']
+
+
+def test_the_fastest_is_told_in_the_legend_where_nothing_can_lie_on_it():
+  warm = [dataclasses.replace(m, temperature=1.0, alpha=0.71, c=0.06) for m in MEASURED]
+  axes, = figures.optimal_gamma((0.1,), [*MEASURED, *warm]).axes
+  assert marked(axes) == {'o': [(0.7, 3)], 's': [(0.71, 3)]} and not axes.texts
+  assert labels(axes)[1:] == ['fastest measured, temperature 0, $c$ = 0.05', 'fastest measured, temperature 1, $c$ = 0.06']
+  other = [dataclasses.replace(m, drafter='e') for m in MEASURED]
+  assert labels(figures.optimal_gamma((0.1,), [*MEASURED, *other]).axes[0])[2] == (
+      'fastest measured, temperature 0, e, $c$ = 0.05')
+  assert marked(figures.optimal_gamma((0.1,), MEASURED[:1]).axes[0]) == {}
 
 
 def test_the_expected_speed_up_goes_through_what_was_measured():

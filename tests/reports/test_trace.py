@@ -79,10 +79,17 @@ def test_a_piece_that_is_a_space_and_a_model_without_a_vocabulary():
   assert '1   <2> <3> [<4>]' in str(trace_lib.picture(bare, by_hand()))
 
 
-def test_picture_draws_every_piece():
+def test_picture_puts_every_letter_into_its_cell():
   fig = trace_lib.picture(MODEL, by_hand(), title='$x$').figure()
-  texts = [t.get_text() for t in fig.axes[0].texts]
-  assert texts[0] == '$x$' and [' Das', ' Haus', 'boot'] == texts[2:5]
+  lines = {}
+  for t in fig.axes[0].texts:
+    x, y = t.get_position()
+    assert x == int(x) and len(t.get_text()) == 1
+    line = lines.setdefault(round(y), {})
+    assert line.setdefault(int(x), t.get_text()) == t.get_text()  # nothing lies on anything else
+  written = [''.join(line.get(x, ' ') for x in range(max(line) + 1)) for line in lines.values()]
+  assert written == ['$x$', ' 1   Das Hausboot', ' 2   Haus <b>', ' 3   Haus</s>',
+                     "accepted draft token   rejected draft token   the target's own token"]
   assert [list(line.get_ydata()) for line in fig.axes[0].lines] == [[2, 2], [4, 4]]  # struck, legend
 
 
