@@ -37,5 +37,6 @@ def unreliable(name: str, reasons: Sequence[str], repeats: str) -> str:
   """
   if not reasons:
     return ''
-  return warning(f"{name}: these timings are unreliable, and nothing can be concluded from them ({'; '.join(reasons)}). "
-          f'Repeat the run while the machine does nothing else, with {repeats} of 3 or more.')
+  return warning(
+      f"{name}: these timings are unreliable, and nothing can be concluded from them ({'; '.join(reasons)}). "
+      f'Repeat the run while the machine does nothing else, with {repeats} of 3 or more.')

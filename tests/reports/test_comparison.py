@@ -3,6 +3,7 @@
 import copy
 
 from paper_reports import EXPERIMENT, REPORT
+
 from specdec_jax.reports import comparison
 
 SLOW = {**EXPERIMENT, 'speed_up': 0.8, 'predicted_speed_up': 0.9, 'predicted_speed_up_with_verify_cost': 0.82,

@@ -67,7 +67,7 @@ def test_the_fastest_is_told_in_the_legend_where_nothing_can_lie_on_it():
   warm = [dataclasses.replace(m, temperature=1.0, alpha=0.71, c=0.06) for m in MEASURED]
   axes, = figures.optimal_gamma((0.1,), [*MEASURED, *warm]).axes
   assert marked(axes) == {'o': [(0.7, 3)], 's': [(0.71, 3)]} and not axes.texts
-  assert labels(axes)[1:] == ['fastest measured, temperature 0, $c$ = 0.05', 'fastest measured, temperature 1, $c$ = 0.06']
+  assert labels(axes)[1:] == [f'fastest measured, temperature {t}, $c$ = {c}' for t, c in ((0, 0.05), (1, 0.06))]
   other = [dataclasses.replace(m, drafter='e') for m in MEASURED]
   assert labels(figures.optimal_gamma((0.1,), [*MEASURED, *other]).axes[0])[2] == (
       'fastest measured, temperature 0, e, $c$ = 0.05')
