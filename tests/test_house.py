@@ -138,3 +138,23 @@ def test_imports_go_one_way():
       wrong += [f'{path.relative_to(package)} imports {".".join(name)}' for name in imports_of(path)
                 if name[1] != '__version__' and rooms.index(name[1]) > rooms.index(of)]
   assert not wrong
+
+
+CORE = {'models', 'model', 'tree', 'tree_layout', 'sampling', 'standardizer', 'logits_processors', 'rule', 'results',
+        'drafters', 'decoding', 'beam'}
+AROUND = {'runs', 'cli', 'jobs', 'measure', 'reports', 'benchmarks', 'checkpoints', 'tpu', 'training', 'analysis'}
+
+
+def test_the_core_knows_nothing_of_what_is_built_around_it():
+  """Directly or through another room."""
+  package, rooms = ROOT / 'specdec_jax', set(plan())
+  imported = {}
+  for path in package.rglob('*.py'):
+    room = path.relative_to(package).with_suffix('').parts[0]
+    imported.setdefault(room, set()).update(name[1] for name in imports_of(path))
+
+  assert CORE | AROUND <= rooms
+  found = set(CORE)
+  while more := {other for room in found for other in imported.get(room, ())} & rooms - found:
+    found |= more
+  assert not found & AROUND
