@@ -71,10 +71,8 @@ def as_result(tokens, eos_id: int) -> Result:
   tokens = np.asarray(tokens)
   ends = tokens == eos_id
   lengths = np.where(ends.any(1), ends.argmax(1) + 1, tokens.shape[1]).astype(np.int32)
-  none, by_position = np.zeros_like(lengths), np.zeros((len(tokens), 0), np.int32)
   return Result(
       tokens=np.where(np.arange(tokens.shape[1]) < lengths[:, None], tokens, 0), lengths=lengths,
       status=np.where(ends.any(1), Status.EOS, Status.LENGTH).astype(np.int32),
       scores=np.full(len(tokens), np.nan, np.float32),  # predict_batch returns none
-      stats=Stats(target_calls=lengths, drafted=none, accepted=none, emitted=lengths,
-                  accepted_by_position=by_position, drafted_by_position=by_position))
+      stats=jax.device_get(Stats.zeros(len(tokens), None)).replace(target_calls=lengths, emitted=lengths))

@@ -6,6 +6,9 @@ import os
 import sys
 
 from specdec_jax.errors import SettingError
+from specdec_jax.model import Model
+from specdec_jax.results import Result
+from specdec_jax.tree import ROOT, Tree
 
 ACCEPTED, REJECTED, CORRECTION, BONUS = 'accepted', 'rejected', 'correction', 'bonus'
 COLOURS = {ACCEPTED: '#2e7d32', REJECTED: '#c62828', CORRECTION: '#1565c0', BONUS: '#1565c0'}
@@ -18,17 +21,18 @@ _LEGEND = ((ACCEPTED, 'accepted draft token'), (REJECTED, 'rejected draft token'
 
 @dataclasses.dataclass(frozen=True)
 class Iteration:
-  """One run of algorithm 1 on a row, what was cut off behind EOS or the budget left out.
+  """One run of algorithm 1 on a row, without what was cut off after EOS or by the budget.
 
   Attributes:
     accepted: draft tokens that were emitted.
-    rejected: the draft token that the target refused; None where it refused none.
-    next_token: the target's correction of it, or the bonus token where all were
-      accepted; None where the text had ended before.
+    rejected: the candidates for the next place that the target refused, one of a chain; empty where it refused
+      none.
+    next_token: the target's correction of them, or the bonus token where there was nothing to refuse; None where
+      the text had ended before.
   """
 
   accepted: tuple[int, ...]
-  rejected: int | None
+  rejected: tuple[int, ...]
   next_token: int | None
 
   @property
@@ -38,22 +42,33 @@ class Iteration:
   def tokens(self):
     """(token, kind) in the order of figure 1."""
     yield from ((t, ACCEPTED) for t in self.accepted)
-    if self.rejected is not None:
-      yield self.rejected, REJECTED
+    yield from ((t, REJECTED) for t in self.rejected)
     if self.next_token is not None:
-      yield self.next_token, BONUS if self.rejected is None else CORRECTION
+      yield self.next_token, CORRECTION if self.rejected else BONUS
 
 
-def iterations(result, row: int = 0) -> list[Iteration]:
-  """The iterations of one row of a `Result` that was decoded with trace=True."""
+def iterations(result: Result, row: int = 0, tree: Tree | None = None) -> list[Iteration]:
+  """The iterations of one row of a `Result` that was decoded with trace=True.
+
+  Args:
+    tree: that was drafted; a chain is known without.
+  """
   trace = _trace(result)
+  nodes, depth = trace.drafts.shape[-1], trace.path.shape[-1]
+  if tree is None and nodes != depth:
+    raise SettingError(f'This result was decoded with a tree of {nodes} nodes; name it: tree=...')
+  tree = tree or Tree.chain(nodes)
+  if tree.num_nodes != nodes:
+    raise SettingError(f'tree has {tree.num_nodes} nodes, and this result was decoded with {nodes}.')
   found = []
   for i in range(int(result.stats.target_calls[row])):
-    draft = [int(t) for t in trace.drafts[row, i]]
-    num_accepted, emitted = int(trace.num_accepted[row, i]), int(trace.emitted[row, i])
+    draft, num_accepted = trace.drafts[row, i].tolist(), int(trace.num_accepted[row, i])
+    path, emitted = trace.path[row, i].tolist()[:num_accepted], int(trace.emitted[row, i])
     whole = emitted == num_accepted + 1  # the block was not cut short
-    rejected = draft[num_accepted] if whole and num_accepted < len(draft) else None
-    found.append(Iteration(accepted=tuple(draft[:min(num_accepted, emitted)]), rejected=rejected,
+    after = path[-1] if path else ROOT
+    candidates = [draft[node] for node in tree.children[after + 1] if node >= 0] if whole else []
+    found.append(Iteration(accepted=tuple(draft[node] for node in path[:emitted]),
+                           rejected=tuple(t for t in candidates if t >= 0),  # a void node has no token
                            next_token=int(trace.next_token[row, i]) if whole else None))
   return found
 
@@ -136,13 +151,13 @@ class Picture:
     return fig
 
 
-def picture(model, result, row: int = 0, title: str = '') -> Picture:
-  """Figure 1 of one row of a `Result` decoded with trace=True, in the model's own pieces."""
+def picture(model: Model, result: Result, row: int = 0, title: str = '', tree: Tree | None = None) -> Picture:
+  """Figure 1 of one row of a `Result` decoded with trace=True, in the model's own pieces; `tree` as in `iterations`."""
   vocabulary = model.vocabulary
   piece = vocabulary.piece if vocabulary is not None else lambda token: f' <{token}>'
   show = lambda token: piece(token).replace(_SPACE, ' ') if piece(token) != _SPACE else _SPACE
   return Picture(lines=tuple(tuple((show(token), kind) for token, kind in iteration.tokens())
-                             for iteration in iterations(result, row)), title=title)
+                             for iteration in iterations(result, row, tree)), title=title)
 
 
 def _spaced(line, show):

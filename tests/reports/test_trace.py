@@ -5,6 +5,7 @@ import types
 import numpy as np
 import pytest
 
+import specdec_jax as sd
 from specdec_jax.reports import trace as trace_lib
 from specdec_jax.results import Result, Stats, Status, Trace
 
@@ -18,17 +19,17 @@ def by_hand():
   return Result(
       tokens=np.array([[2, 3, 4, 5, 3, 1, 0, 0]]), lengths=np.array([6]), scores=one,
       status=np.array([Status.EOS]),
-      stats=Stats(target_calls=np.array([3]), drafted=one, accepted=one, emitted=np.array([6]),
-                  accepted_by_position=np.array([[2, 2]]), drafted_by_position=np.array([[3, 3]])),
+      stats=Stats.zeros(1, sd.Tree.chain(2)).replace(target_calls=np.array([3])),
       trace=Trace(drafts=np.array([[[2, 3], [3, 6], [3, 1]]]), num_accepted=np.array([[2, 0, 2]]),
+                  path=np.array([[[0, 1], [-1, -1], [0, 1]]]),
                   next_token=np.array([[4, 5, 6]]), emitted=np.array([[3, 1, 2]])))
 
 
 def test_iterations():
   first, second, last = trace_lib.iterations(by_hand())
-  assert first == trace_lib.Iteration(accepted=(2, 3), rejected=None, next_token=4)
-  assert second == trace_lib.Iteration(accepted=(), rejected=3, next_token=5)
-  assert last == trace_lib.Iteration(accepted=(3, 1), rejected=None, next_token=None)
+  assert first == trace_lib.Iteration(accepted=(2, 3), rejected=(), next_token=4)
+  assert second == trace_lib.Iteration(accepted=(), rejected=(3,), next_token=5)
+  assert last == trace_lib.Iteration(accepted=(3, 1), rejected=(), next_token=None)
   assert sum((i.emitted for i in (first, second, last)), ()) == (2, 3, 4, 5, 3, 1)
 
 
@@ -36,7 +37,24 @@ def test_a_block_cut_before_its_rejection_shows_none():
   result = by_hand()
   cut = result.replace(trace=result.trace.replace(
       num_accepted=np.array([[1, 0, 1]]), emitted=np.array([[2, 1, 1]])))
-  assert trace_lib.iterations(cut)[2] == trace_lib.Iteration((3,), None, None)
+  assert trace_lib.iterations(cut)[2] == trace_lib.Iteration((3,), (), None)
+
+
+def test_of_a_tree_all_refused_candidates_are_told():
+  """[Das, </s> | Haus, boot, nothing | <b>]: Das is accepted, both its children refused; then all three at the root."""
+  tree, result = sd.Tree((-1, -1, -1, 0, 0)), by_hand()
+  two = result.replace(stats=result.stats.replace(target_calls=np.array([2])), trace=Trace(
+      drafts=np.array([[[2, 1, 6, 3, 4], [2, 4, -1, 3, 3]]]), path=np.array([[[0, -1], [-1, -1]]]),
+      num_accepted=np.array([[1, 0]]), next_token=np.array([[5, 3]]), emitted=np.array([[2, 1]])))
+  assert trace_lib.iterations(two, tree=tree) == [
+      trace_lib.Iteration(accepted=(2,), rejected=(3, 4), next_token=5),
+      trace_lib.Iteration(accepted=(), rejected=(2, 4), next_token=3)]
+  assert trace_lib.picture(MODEL, two, tree=tree).text(colour=False).splitlines()[1:] == [
+      '1   Das ~Haus~~boot~ [<b>]', '2   ~Das~~boot~ [Haus]']
+  with pytest.raises(ValueError, match='a tree of 5 nodes; name it'):
+    trace_lib.iterations(two)
+  with pytest.raises(ValueError, match='tree has 3 nodes, and this result was decoded with 5'):
+    trace_lib.iterations(two, tree=sd.Tree.chain(3))
 
 
 def test_text_without_colours():
