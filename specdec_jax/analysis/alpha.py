@@ -131,7 +131,7 @@ def token_betas(target, draft, tokens, text, lengths, sampling: Sampling,
     prompt_lengths: int32 [B], of a decoder-only model's prompts; all S by default.
 
   Returns:
-    float64 [B, L], 0 behind each text's end; [K, B, L] of K leniences.
+    float64 [B, L], 0 after each text's end; [K, B, L] of K leniences.
   """
   standardizer = Standardizer.of_target(target, sampling, tuple(logits_processors))
   drafter, lengths = as_drafter(draft), np.asarray(lengths)

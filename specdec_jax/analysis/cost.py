@@ -41,7 +41,7 @@ class Ratios:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cost(Ratios):
-  """Times in seconds, medians; every pass includes its distributions and draws, as in a decode.
+  """Times in seconds, medians; every pass includes its distributions and samples, as in a decode.
 
   Attributes:
     gamma: draft length.

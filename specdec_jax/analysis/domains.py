@@ -1,7 +1,7 @@
 """Arguments of the theory as float64 arrays, each checked against its domain; a SettingError names the value."""
 
 import numpy as np
-from jaxtyping import ArrayLike, Float64
+from jaxtyping import ArrayLike, Bool, Float64
 
 from specdec_jax.checks import shown
 from specdec_jax.errors import SettingError
@@ -67,7 +67,7 @@ def numbers(value: ArrayLike, name: str) -> Numbers:
   return array.astype(np.float64)
 
 
-def check(value: Numbers, valid, name: str, must: str) -> Numbers:
+def check(value: Numbers, valid: Bool[np.ndarray, '...'], name: str, must: str) -> Numbers:
   """The value, if all of it is valid."""
   if not np.all(valid):
     raise SettingError(f'{name} is {value[~valid].ravel()[0]:g}; it {must}.')

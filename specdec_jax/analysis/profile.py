@@ -14,13 +14,13 @@ import jax
 
 from specdec_jax.analysis.cost import Cost
 from specdec_jax.decoding import Settings, decode_loop, loop_arguments
-from specdec_jax.errors import MissingError
+from specdec_jax.errors import MissingError, UserError
 from specdec_jax.sampling import Sampling
 from specdec_jax.tree import Tree
 
 _CRASHES = jax.__version_info__ < (0, 12)  # 0.10.2 does where libtpu is loaded, 0.12.0.1 does not
 _LIBRARIES = pathlib.Path('/proc/self/maps')
-SCOPES = ('target_encoder', 'draft_encoder', 'draft', 'target')  # `jax.named_scope`s of decoding.py
+SCOPES = ('target_encoder', 'draft_encoder', 'draft', 'target')  # `jax.named_scope`s of the decoding loop
 
 
 def measure(target, drafter, tokens, gamma: int = 7, sampling: Sampling = Sampling(), *,
@@ -28,19 +28,19 @@ def measure(target, drafter, tokens, gamma: int = 7, sampling: Sampling = Sampli
   """Times of the parts of a decode, from the profiler; other arguments as `speculative_decode`.
 
   A time is that in which at least one operation of the part ran, over the number of its
-  calls: the gaps between operations are not in it. Passes include their distributions and draws
+  calls: the gaps between operations are not in it. Passes include their distributions and samples
   or rule, as in `cost`. Seen working on CPU.
 
   Returns:
     A `Cost`, whose seconds are means over `repeats` decodes with gamma and without a draft.
 
   Raises:
-    RuntimeError: the profiler saw no operation of a part, or would end the process: jax 0.10's
+    UserError: the profiler saw no operation of a part, or would end the process: jax 0.10's
       does where a program was compiled for a TPU that is not there.
   """
   if (_CRASHES and jax.default_backend() != 'tpu' and _LIBRARIES.exists()
       and 'libtpu' in _LIBRARIES.read_text()):
-    raise RuntimeError(f'jax {jax.__version__} cannot profile in a process that has compiled for a TPU '
+    raise UserError(f'jax {jax.__version__} cannot profile in a process that has compiled for a TPU '
                        '(libtpu is loaded); profile in a process of its own, or with jax 0.12.')
   drafter.check(target)
   run = lambda drafter, tree: _profile(target, drafter, tokens, seed, sampling, repeats,
@@ -53,7 +53,7 @@ def measure(target, drafter, tokens, gamma: int = 7, sampling: Sampling = Sampli
 
 
 def _profile(target, drafter, tokens, seed, sampling, repeats, settings) -> tuple[dict[str, float], int]:
-  """Seconds by scope, and iterations, of a decode: means behind a first one."""
+  """Seconds by scope, and iterations, of a decode: means after a first one."""
   arguments = loop_arguments(target, drafter, tokens, settings, sampling, seed=seed)
   program = decode_loop.lower(*arguments, settings).compile()
   run = lambda: jax.block_until_ready(program(*arguments))
@@ -66,7 +66,7 @@ def _profile(target, drafter, tokens, seed, sampling, repeats, settings) -> tupl
   missing = [s for s in SCOPES if s not in seconds and (settings.tree or 'draft' not in s)
              and (s, getattr(drafter, 'draft', None)) != ('draft_encoder', None)]
   if missing:
-    raise RuntimeError(
+    raise UserError(
         f"the profiler's trace holds no operation of {', '.join(missing)} on "
         f'{jax.default_backend()}; take analysis.cost.measure, which times the parts itself.')
   return {s: seconds.get(s, 0.0) / repeats for s in SCOPES}, int(result.stats.target_calls.max())

@@ -14,6 +14,7 @@ lies outside its domain.
 """
 
 import numpy as np
+from jaxtyping import ArrayLike, Int64
 
 from specdec_jax.analysis import domains
 from specdec_jax.analysis.trees import (
@@ -21,9 +22,12 @@ from specdec_jax.analysis.trees import (
   expected_tokens_of,
 )
 from specdec_jax.errors import SettingError
+from specdec_jax.tree import Tree
+
+Result = float | domains.Numbers
 
 
-def acceptance(p, q, lenience=1.0):
+def acceptance(p: ArrayLike, q: ArrayLike, lenience: ArrayLike = 1.0) -> Result:
   """beta, the probability that a draft token is accepted, sum_x min(p, q) [thm 3.5].
 
   With lenience l it is sum_x min(p / l, q) [app. A.5].
@@ -35,19 +39,19 @@ def acceptance(p, q, lenience=1.0):
   return domains.result(np.minimum(lenient, q).sum(-1))
 
 
-def divergence(p, q):
+def divergence(p: ArrayLike, q: ArrayLike) -> Result:
   """D_LK(p, q) = sum_x |p - (p + q) / 2| [def. 3.2], in [0, 1]; 1 - sum_x min(p, q) [lemma 3.3]."""
   p, q = domains.distributions(p, q)
   return domains.result(np.abs(p - q).sum(-1) / 2)
 
 
-def residual_mass(p, q):
+def residual_mass(p: ArrayLike, q: ArrayLike) -> Result:
   """What normalises max(0, p - q): 1 - beta, the probability of a rejection [app. A.1]."""
   p, q = domains.distributions(p, q)
   return domains.result(np.maximum(p - q, 0).sum(-1))
 
 
-def expected_tokens(alpha, gamma=None, *, tree=None):
+def expected_tokens(alpha: ArrayLike, gamma: ArrayLike | None = None, *, tree: Tree | None = None) -> Result:
   """Expected tokens of one iteration, (1 - alpha^(gamma+1)) / (1 - alpha) [eq. 1].
 
   With a tree in place of gamma, alpha is acceptance_by_rank, float [K]: the probability that the draft's
@@ -61,7 +65,7 @@ def expected_tokens(alpha, gamma=None, *, tree=None):
   return domains.result(_expected_tokens(alpha, gamma))
 
 
-def memory_reads_reduction(alpha, gamma):
+def memory_reads_reduction(alpha: ArrayLike, gamma: ArrayLike) -> Result:
   """Factor by which reads of the target's weights and KV cache shrink [§3.4].
 
   They are read once an iteration, so this is eq. 1.
@@ -69,7 +73,7 @@ def memory_reads_reduction(alpha, gamma):
   return expected_tokens(alpha, gamma)
 
 
-def walltime_improvement(alpha, gamma, c, verify_cost=1.0):
+def walltime_improvement(alpha: ArrayLike, gamma: ArrayLike, c: ArrayLike, verify_cost: ArrayLike = 1.0) -> Result:
   """Expected factor by which the walltime shrinks [thm 3.8].
 
   (1 - alpha^(gamma+1)) / ((1 - alpha)(gamma c + 1)), with verify_cost in place of
@@ -80,7 +84,7 @@ def walltime_improvement(alpha, gamma, c, verify_cost=1.0):
   return domains.result(_expected_tokens(alpha, gamma) / (gamma * c + verify_cost))
 
 
-def operations_increase(alpha, gamma, c_hat):
+def operations_increase(alpha: ArrayLike, gamma: ArrayLike, c_hat: ArrayLike) -> Result:
   """Expected factor by which the arithmetic operations grow [thm 3.11].
 
   (1 - alpha)(gamma c_hat + gamma + 1) / (1 - alpha^(gamma+1)).
@@ -90,7 +94,8 @@ def operations_increase(alpha, gamma, c_hat):
   return domains.result((gamma * c_hat + gamma + 1) / _expected_tokens(alpha, gamma))
 
 
-def optimal_gamma(alpha, c, verify_cost=1.0, max_gamma=1000):
+def optimal_gamma(alpha: ArrayLike, c: ArrayLike, verify_cost: ArrayLike = 1.0,
+                  max_gamma: ArrayLike = 1000) -> int | Int64[np.ndarray, '...']:
   """The smallest whole gamma that maximises thm 3.8 [§3.5]; 0 where no draft helps.
 
   Thm 3.8 has one peak in gamma. Where it grows for ever (c = 0, or alpha = 1 and
@@ -112,7 +117,7 @@ def optimal_gamma(alpha, c, verify_cost=1.0, max_gamma=1000):
   return int(low) if low.ndim == 0 else low
 
 
-def guaranteed_improvement(alpha, c):
+def guaranteed_improvement(alpha: ArrayLike, c: ArrayLike) -> Result:
   """Improvement that some gamma reaches at least, (1 + alpha) / (1 + c) [cor. 3.9].
 
   The corollary needs alpha > c; elsewhere the guarantee is 1, plain decoding.
@@ -121,14 +126,14 @@ def guaranteed_improvement(alpha, c):
   return domains.result(np.maximum((1 + alpha) / (1 + c), 1.0))
 
 
-def oracle_tokens(alpha):
-  """Tokens of an iteration if an oracle told the best gamma for it, 1 / (1 - alpha) [§3.5]."""
+def oracle_tokens(alpha: ArrayLike) -> Result:
+  """Tokens of an iteration if an oracle knew the best gamma for it, 1 / (1 - alpha) [§3.5]."""
   alpha = domains.probabilities(alpha, 'alpha')
   with np.errstate(divide='ignore'):
     return domains.result(1 / (1 - alpha))
 
 
-def oracle_improvement(alpha, c):
+def oracle_improvement(alpha: ArrayLike, c: ArrayLike) -> Result:
   """Walltime factor with that oracle: it drafts just the alpha / (1 - alpha) tokens that are accepted.
 
   1 / (1 - alpha + c alpha); the paper's "up to 60%" compares it with the best fixed gamma [§3.5].

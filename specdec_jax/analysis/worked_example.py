@@ -5,6 +5,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import ArrayLike, Float64
 
 from specdec_jax.rule import verify
 from specdec_jax.sampling import sample
@@ -16,21 +17,21 @@ class Outcome:
 
   Attributes:
     acceptance: how often it is accepted: beta = sum_x min(p, q).
-    accepted: float [V], how often each token comes out as an accepted draft: min(p, q).
-    corrected: float [V], how often each comes out of the residual: max(0, p - q).
+    accepted: how often each token comes out as an accepted draft: min(p, q).
+    corrected: how often each comes out of the residual: max(0, p - q).
   """
 
   acceptance: float
-  accepted: np.ndarray
-  corrected: np.ndarray
+  accepted: Float64[np.ndarray, ' V']
+  corrected: Float64[np.ndarray, ' V']
 
   @property
-  def distribution(self) -> np.ndarray:
-    """float [V], what comes out in all: p."""
+  def distribution(self) -> Float64[np.ndarray, ' V']:
+    """what comes out in all: p."""
     return self.accepted + self.corrected
 
 
-def arithmetic(p, q) -> Outcome:
+def arithmetic(p: ArrayLike, q: ArrayLike) -> Outcome:
   """Drafted and accepted: q(x) min(1, p(x) / q(x)); else, with what is left, the normalised residual."""
   p, q = np.asarray(p, np.float64), np.asarray(q, np.float64)
   accepted = q * np.minimum(1, np.divide(p, q, out=np.ones_like(p), where=q > 0))
@@ -40,7 +41,7 @@ def arithmetic(p, q) -> Outcome:
   return Outcome(acceptance=float(accepted.sum()), accepted=accepted, corrected=corrected)
 
 
-def simulation(p, q, draws: int = 100_000, seed: int = 0) -> Outcome:
+def simulation(p: ArrayLike, q: ArrayLike, samples: int = 100_000, seed: int = 0) -> Outcome:
   """The same by drafting from q and calling `verify` with gamma = 1, so many times."""
   p, q = jnp.asarray(p, jnp.float32), jnp.asarray(q, jnp.float32)
 
@@ -51,8 +52,8 @@ def simulation(p, q, draws: int = 100_000, seed: int = 0) -> Outcome:
     draft = sample(q, draft_key)
     return verify(jnp.stack([p, p]), q[None], draft[None], rule_key), draft
 
-  (num_accepted, next_token), draft = jax.device_get(once(jax.random.split(jax.random.key(seed), draws)))
+  (num_accepted, next_token), draft = jax.device_get(once(jax.random.split(jax.random.key(seed), samples)))
   kept = num_accepted > 0
-  frequency = lambda tokens: np.bincount(tokens, minlength=len(p)) / draws
+  frequency = lambda tokens: np.bincount(tokens, minlength=len(p)) / samples
   return Outcome(acceptance=float(kept.mean()), accepted=frequency(draft[kept]),
                  corrected=frequency(next_token[~kept]))

@@ -1,7 +1,7 @@
 """T5X's own decode as a method to time: the baseline of the paper's Table 2.
 
 As in its infer.py: `EncoderDecoderModel.predict_batch` with `temperature_sample` over its minimal
-network (t5x/examples/t5/network.py). It does not mask the padding rows behind a vocabulary.
+network (t5x/examples/t5/network.py). It does not mask the padding rows after a vocabulary's.
 """
 
 import functools

@@ -15,7 +15,7 @@ from specdec_jax.jobs.progress import Progress
 from specdec_jax.model import Model
 from specdec_jax.notes import note
 from specdec_jax.parallel import hosts
-from specdec_jax.results import Result, Status
+from specdec_jax.results import Result, Status, acceptance_rate
 
 MAX_FAILED = 10  # calls of the decoder
 
@@ -110,9 +110,9 @@ def totals(predictions: Predictions) -> dict:
     status[record['status']] = status.get(record['status'], 0) + 1
     for name in counts:
       counts[name] += record.get('statistics', {}).get(name, 0)
-  tokens, drafted, calls = counts.pop('emitted'), counts['drafted'], counts['target_calls']
+  tokens, calls = counts.pop('emitted'), counts['target_calls']
   return {'status': status, 'tokens': tokens, **counts,
-          'acceptance_rate': counts['accepted'] / drafted if drafted else None,
+          'acceptance_rate': acceptance_rate(counts['accepted'], counts['drafted']),
           'tokens_per_call': tokens / calls if calls else None}
 
 

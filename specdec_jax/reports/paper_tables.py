@@ -48,7 +48,7 @@ def alphas(report: dict, target: str | None = None, task: str | None = None, dig
     report: of the alphas run.
     target, task: whose printed alphas stand beside ours where a drafter has the paper's
       name; both for Table 3.
-    digits: behind the point.
+    digits: after the point.
   """
   leniences = list(dict.fromkeys(m['lenience'] for m in report['alphas']))
   columns = ['alpha'] if leniences == [1.0] else [f'l = {lenience:g}' for lenience in leniences]

@@ -21,7 +21,7 @@ from specdec_jax.runs import alphas
 from specdec_jax.sampling import Sampling
 
 P, Q = (0.5, 0.5), (0.9, 0.1)  # the worked example
-DRAWS = 100_000
+SAMPLES = 100_000
 GREEDY = Sampling(temperature=0.0)
 
 
@@ -88,8 +88,8 @@ def example() -> dict:
   """The two-token example by both ways: JSON-ready."""
   as_dict = lambda o: {'acceptance': o.acceptance, 'accepted': o.accepted.tolist(),
                        'corrected': o.corrected.tolist(), 'distribution': o.distribution.tolist()}
-  return {'p': P, 'q': Q, 'draws': DRAWS, 'arithmetic': as_dict(worked_example.arithmetic(P, Q)),
-          'simulation': as_dict(worked_example.simulation(P, Q, DRAWS))}
+  return {'p': P, 'q': Q, 'samples': SAMPLES, 'arithmetic': as_dict(worked_example.arithmetic(P, Q)),
+          'simulation': as_dict(worked_example.simulation(P, Q, SAMPLES))}
 
 
 def failures(result: dict) -> list[str]:
@@ -111,8 +111,8 @@ def failures(result: dict) -> list[str]:
   exact, seen = (result['worked_example'][way] for way in ('arithmetic', 'simulation'))
   for part in ('acceptance', 'accepted', 'corrected'):
     p = np.asarray(exact[part])
-    if np.any(np.abs(seen[part] - p) > 5 * np.sqrt(p * (1 - p) / result['worked_example']['draws'])):
-      found.append(f'two tokens, {part}: simulation says {seen[part]}, arithmetic {exact[part]}')
+    if np.any(np.abs(seen[part] - p) > 5 * np.sqrt(p * (1 - p) / result['worked_example']['samples'])):
+      found.append(f'two tokens, {part}: simulation gives {seen[part]}, arithmetic {exact[part]}')
   return found
 
 
@@ -126,7 +126,7 @@ def markdown(result: dict) -> str:
           for row in result['drafts']]
   names = [f'token {i}' for i in range(len(two['p']))]
   numbers = lambda values: [number(v, 3) for v in values]
-  ways = [('by arithmetic', two['arithmetic']), (f"{two['draws']} times", two['simulation'])]
+  ways = [('by arithmetic', two['arithmetic']), (f"{two['samples']} times", two['simulation'])]
   return (
       f"# Check: speculative decoding at temperature 0, gamma {gamma}\n\n"
       f"Target: {result['target']}. {result['examples']} inputs, batch {result['batch_size']}, up to "

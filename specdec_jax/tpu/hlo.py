@@ -59,7 +59,7 @@ class Module:
 
 
 def parse(text: str) -> Module:
-  """What `compiled.as_text()` says, layouts and metadata aside."""
+  """What stands in `compiled.as_text()`, layouts and metadata aside."""
   computations, entry, current = {}, '', None
   for line in text.splitlines():
     if header := _HEADER.match(line):

@@ -58,8 +58,8 @@ class Deployment:
     return math.ceil(self.batch / self.data)
 
   def cache_length(self, gamma: int) -> int:
-    given = self.input_length if self.target.config.decoder_only else 1
-    return given + self.max_decode_len + gamma + 1
+    prefix = self.input_length if self.target.config.decoder_only else 1
+    return prefix + self.max_decode_len + gamma + 1
 
   def target_pass(self, tokens: int, gamma: int) -> Pass:
     return decoder_pass(self.target, tokens, self.rows, self.input_length, self.cache_length(gamma))

@@ -13,7 +13,7 @@ from flax import traverse_util
 
 from specdec_jax.tpu.chips import Chip
 
-_COLLECTIVES = 3  # a layer: behind the two attentions' `out` and the feed-forward's `wo`
+_COLLECTIVES = 3  # a layer: after the two attentions' `out` and the feed-forward's `wo`
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

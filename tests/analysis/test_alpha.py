@@ -1,8 +1,10 @@
+import functools
 import math
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import toy
 
 import specdec_jax as sd
 from specdec_jax.analysis import alpha as alpha_lib
@@ -112,8 +114,8 @@ def test_lenient_alpha_of_every_token(target, draft, tokens):
   q = np.random.default_rng(0).dirichlet(np.full(128, 0.3))
   text = np.arange(10) < result.lengths[:, None]
   for lenience in (1.0, 0.3, 0.0):
-    betas = lambda sampling, lenience=lenience: alpha_lib.token_betas(
-        target, Soft(q=tuple(q)), tokens, result.tokens, result.lengths, sampling, lenience=lenience)
+    betas = functools.partial(alpha_lib.token_betas, target, Soft(q=tuple(q)), tokens, result.tokens, result.lengths,
+                              lenience=lenience)
     lenient = np.where(p > 0, np.minimum(p / max(lenience, 1e-30), q), 0).sum(-1)
     np.testing.assert_allclose(betas(WARM), np.where(text, lenient, 0), atol=1e-5)
     kept = (p >= lenience * p.max(-1, keepdims=True)) & (p > 0)
@@ -129,6 +131,32 @@ def test_several_leniences_at_once(target, draft, tokens, sampling):
   together = betas((1.0, 0.05))
   assert together.shape == (2, 3, 10) and (together[1] > together[0] + 0.01).any()
   np.testing.assert_allclose(together, [betas(1.0), betas(0.05)], atol=1e-6)
+
+
+def expected_alpha(target, draft, source, length, lenience):
+  """Cor. 3.6 with lenience by enumeration: expected sum of the betas of a text over its expected length."""
+  softmax = lambda logits: np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
+  betas = tokens = 0.0
+  texts = [((0,), 1.0)]  # after the start token; the probability of getting there
+  while texts:
+    text, probability = texts.pop()
+    p, q = (softmax(model.next_logits(source, text)) for model in (target, draft))
+    betas += probability * np.minimum(p / lenience, q).sum()
+    tokens += probability
+    texts += [((*text, x), probability * p[x]) for x in range(len(p)) if x != toy.EOS and len(text) < length]
+  return betas / tokens
+
+
+@pytest.mark.parametrize('lenience', [1.0, 0.3])
+def test_over_many_seeds_alpha_is_its_exact_value(lenience):
+  """One seed may lie some standard errors away; the mean of thirty has a thirtieth of their variance."""
+  pair, length = (toy.random_toy(0), toy.random_toy(1)), 5
+  exact = expected_alpha(*pair, 0, length, lenience)
+  found = [alpha_lib.alpha(*pair, toy.sources(64), 1000, WARM, seed, lenience=lenience, max_decode_len=length,
+                           batch_size=64) for seed in range(30)]
+  off = np.array([(f.alpha - exact) / f.standard_error for f in found])
+  assert abs(off.mean()) < 3 / np.sqrt(len(off))
+  assert 0.7 < off.std() < 1.4  # the standard errors are what they should be
 
 
 def test_lenience_raises_alpha_and_must_be_in_range(target, draft, tokens):

@@ -7,6 +7,7 @@ import pytest
 
 from specdec_jax.analysis import profile
 from specdec_jax.drafters.model import ModelDrafter
+from specdec_jax.errors import UserError
 from specdec_jax.sampling import Sampling
 
 TEXT = '''
@@ -85,7 +86,7 @@ def test_a_process_that_the_profiler_would_end_is_refused(target, draft, tmp_pat
   maps.write_text('7f00-7f01 r-xp 0 08:01 7 /site-packages/libtpu/libtpu.so')
   monkeypatch.setattr(profile, '_CRASHES', True)
   monkeypatch.setattr(profile, '_LIBRARIES', maps)
-  with pytest.raises(RuntimeError, match='in a process of its own'):
+  with pytest.raises(UserError, match='in a process of its own'):
     cost_of_a_decode(target, draft)
 
 

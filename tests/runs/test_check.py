@@ -84,7 +84,7 @@ def test_unreliable_times_are_called_so(checked):
 def test_a_rule_that_accepts_all_is_found_out(checked, monkeypatch):
   monkeypatch.setattr(worked_example, 'verify', lambda p, q, draft, key: (1, draft[0]))
   found, *_ = check_lib.failures({**checked[0], 'worked_example': check_lib.example()})
-  assert 'two tokens, acceptance: simulation says 1.0, arithmetic 0.6' in found
+  assert 'two tokens, acceptance: simulation gives 1.0, arithmetic 0.6' in found
 
 
 def test_complete_prints_prompt_and_text(pair, tmp_path, capsys):

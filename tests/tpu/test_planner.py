@@ -197,7 +197,7 @@ def test_a_lone_row_costs_what_eight_do(model):
 
 
 def test_a_turned_kernel_would_be_found(monkeypatch):
-  """Without the barrier behind the projections the compiler turns their kernels."""
+  """Without the barrier after the projections the compiler turns their kernels."""
   monkeypatch.setattr(products.lax, 'optimization_barrier', lambda x: x)
   rewritten = audit(pass_over(config(heads=64), 8).text).rewritten
   assert any(re.search('query|key|value', line) for line in rewritten)
