@@ -1,11 +1,11 @@
-"""Runs Tables 2 to 5 for the embedded English-German pair and writes them into docs/results.md.
-
-Table 2's plot goes to images/table2.png beside that page.
+"""Runs Tables 2 to 5 for the embedded English-German pair.
 
   python scripts/reproduce_demo.py --output=output/demo
 
-Hardware: any; some ten minutes on two CPU cores. A run that is finished is not run again: name
-another --output to measure afresh. Further --gin.NAME=VALUE flags go to every run.
+Written into --output: results.md with the tables, table2.png, and a folder for each run. Hardware: any;
+some ten minutes on two CPU cores. A run that is finished is not run again: name another --output to measure
+afresh. Further --gin.NAME=VALUE flags go to every run. With --page=docs/results.md the tables replace those
+of that page too, and the plot images/table2.png beside it.
 """
 
 import pathlib
@@ -22,8 +22,11 @@ from specdec_jax.reports import figures, paper_tables, tables
 from specdec_jax.reports.measured import Measured
 
 _OUTPUT = flags.DEFINE_string('output', 'output/demo', 'Directory of the results.')
-_PAGE = flags.DEFINE_string('page', str(paper_runs.ROOT / 'docs' / 'results.md'),
-                            'Page whose tables are replaced between their markers.')
+_PAGE = flags.DEFINE_string('page', None, 'Page whose tables are replaced between their markers; none by default.')
+
+TITLES = {'pair': 'The pair', 'table2': 'Table 2: speed-up', 'table3': 'Table 3: alpha of other drafters',
+          'table4': 'Table 4: expected and measured', 'table5': 'Table 5: alpha with lenience',
+          'table5_speed': 'Table 5: speed-up with lenience'}
 
 
 def measured_tables(directory: pathlib.Path, settings) -> dict[str, str]:
@@ -61,14 +64,20 @@ def replace(page: str, parts: dict[str, str]) -> str:
 
 
 def run(settings):
-  page = pathlib.Path(_PAGE.value)
-  old = read_text(page, 'page')
+  page = None if _PAGE.value is None else pathlib.Path(_PAGE.value)
+  old = None if page is None else read_text(page, 'page')
   directory = pathlib.Path(_OUTPUT.value).expanduser()
-  page.write_text(replace(old, measured_tables(directory, settings)), encoding='utf-8')
-  picture = page.parent / 'images' / 'table2.png'
-  picture.parent.mkdir(exist_ok=True)
-  shutil.copyfile(directory / 'table2.png', picture)
-  print(f'Tables written into {page}, the plot into {picture}.')
+  paper_runs.make(directory)
+  parts = measured_tables(directory, settings)
+  text = '\n'.join(f'## {title}\n\n{parts[name]}' for name, title in TITLES.items())
+  (directory / 'results.md').write_text(text, encoding='utf-8')
+  print(f'{text}\nresults.md and table2.png are in {directory}.')
+  if page is not None:
+    page.write_text(replace(old, parts), encoding='utf-8')
+    picture = page.parent / 'images' / 'table2.png'
+    picture.parent.mkdir(exist_ok=True)
+    shutil.copyfile(directory / 'table2.png', picture)
+    print(f'Tables written into {page}, the plot into {picture}.')
 
 
 def main(argv) -> int:

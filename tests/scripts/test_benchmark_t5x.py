@@ -23,9 +23,9 @@ def benchmark():
   flags.FLAGS.mark_as_parsed()
   yield module
   sys.path.remove(str(SCRIPTS))
-  for flag in flags.FLAGS.flags_by_module_dict()[module.__name__]:
+  for flag in flags.FLAGS.flags_by_module_dict()['benchmark_pair']:
     delattr(flags.FLAGS, flag.name)
-  del sys.modules[module.__name__]
+  del sys.modules['benchmark_t5x'], sys.modules['benchmark_pair']
 
 
 class StandIn:
