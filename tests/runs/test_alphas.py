@@ -30,7 +30,7 @@ def test_every_drafter_is_measured_on_the_same_texts(target, draft, examples, tm
   assert len({m['tokens'] for m in result['alphas']}) == 1
   assert json.loads((tmp_path / 'alphas.json').read_text()) == json.loads(json.dumps(result))
   text = (tmp_path / 'alphas.md').read_text()
-  assert 'temperature 1, lenience 0.5' in text and '| itself  | 1.000 ± 0.000' in text
+  assert '|       l = 0.5 |' in text and '| itself  | temperature 1 | 1.000 ± 0.000 | 1.000 ± 0.000 |' in text
 
   inputs = batching.encode(target, examples, 32)
   batches = batching.batches(inputs, 4, 32, buckets=(32,))
