@@ -36,7 +36,7 @@ def checked(**of_arguments: Check) -> Callable[[Callable], Callable]:
           bound.arguments[name] = check(f'{function.__name__}.{name}', bound.arguments[name])
       return function(*bound.args, **bound.kwargs)
 
-    with_checks.__signature__ = signature
+    setattr(with_checks, '__signature__', signature)  # noqa: B010 (mypy knows no such attribute)
     _declared[with_checks] = of_arguments
     return with_checks
 

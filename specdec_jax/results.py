@@ -71,7 +71,7 @@ class Stats(struct.PyTreeNode):
   @property
   def tokens_per_call(self) -> float:
     """emitted / target calls over all rows."""
-    return float(self.emitted.sum() / max(self.target_calls.sum(), 1))
+    return float(self.emitted.sum() / np.maximum(self.target_calls.sum(), 1))
 
 
 class Trace(struct.PyTreeNode):

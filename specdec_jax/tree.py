@@ -48,7 +48,8 @@ class Tree:
   @classmethod
   def full(cls, children: Sequence[int]) -> Tree:
     """Every node of a level has as many children: (4, 2, 1) is 4 nodes below the root, then 8, then 8."""
-    parents, level = [], [ROOT]
+    parents: list[int] = []
+    level: Sequence[int] = [ROOT]
     for count in checks.wholes('children', children, 1):
       first = len(parents)
       parents += [node for node in level for _ in range(count)]

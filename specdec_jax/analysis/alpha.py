@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -207,7 +208,7 @@ def after_prefix(prefix_end, values, length: int):
   return jax.vmap(lambda row, places: row[places])(values, at)
 
 
-def means_by_position(betas, counts) -> dict[str, tuple]:
+def means_by_position(betas, counts) -> dict[str, Any]:
   """The fields of `Alpha` by position, of betas [N, L] of texts with so many tokens [N]."""
   tokens = (np.arange(betas.shape[1]) < np.asarray(counts)[:, None]).sum(0)
   tokens = tokens[tokens > 0]

@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,10 @@ _MOST_CALLS = 1 << 20  # of a part that takes no time at all, such as a table's 
 
 class Ratios:
   """What follows from the seconds draft_step, target_step and verify_pass."""
+
+  draft_step: float
+  target_step: float
+  verify_pass: float
 
   @property
   def c(self) -> float:
@@ -105,9 +109,10 @@ def measure(target, drafter, tokens, gammas: Sequence[int] = (7,), sampling: Sam
   cache, state = _prefill(target, request.tokens, slots), _prefill(drafter, request, slots)
 
   passes = functools.partial(_iterations, target, cache=cache, text=text, standardizer=standardizer)
-  parts = {'target_step': functools.partial(passes, None, None, gamma=0),
-           'target_encoder': functools.partial(_encodings, target, request.tokens, slots=slots),
-           'draft_encoder': functools.partial(_encodings, drafter, request, slots=slots)}
+  parts: dict[str | tuple[str, int], Callable] = {
+      'target_step': functools.partial(passes, None, None, gamma=0),
+      'target_encoder': functools.partial(_encodings, target, request.tokens, slots=slots),
+      'draft_encoder': functools.partial(_encodings, drafter, request, slots=slots)}
   for gamma in gammas:
     parts['verify_pass', gamma] = functools.partial(passes, None, None, gamma=gamma)
     parts['iteration', gamma] = functools.partial(passes, drafter, state, gamma=gamma)

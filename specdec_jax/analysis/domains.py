@@ -27,7 +27,8 @@ def acceptance_by_rank(value: ArrayLike) -> Float64[np.ndarray, ' K']:
   value = probabilities(value, 'acceptance_by_rank')
   if value.ndim != 1 or not len(value):
     raise SettingError(f'acceptance_by_rank has shape {list(value.shape)}; it is [K], one probability a rank.')
-  check(value.sum(), value.sum() <= 1 + 1e-6, 'the sum of acceptance_by_rank', 'must be at most 1')
+  total = np.asarray(value.sum())
+  check(total, total <= 1 + 1e-6, 'the sum of acceptance_by_rank', 'must be at most 1')
   return value
 
 

@@ -62,7 +62,7 @@ def _profile(target, drafter, tokens, seed, sampling, repeats, settings) -> tupl
     with jax.profiler.trace(directory):
       for _ in range(repeats):
         result = run()
-    seconds = scope_seconds(directory, program.as_text())
+    seconds = scope_seconds(directory, program.as_text() or '')
   missing = [s for s in SCOPES if s not in seconds and (settings.tree or 'draft' not in s)
              and (s, getattr(drafter, 'draft', None)) != ('draft_encoder', None)]
   if missing:

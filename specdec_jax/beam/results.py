@@ -1,6 +1,7 @@
 """What a beam search returns."""
 
 import jax
+import numpy as np
 from flax import struct
 
 from specdec_jax.results import acceptance_rate
@@ -31,7 +32,7 @@ class BeamStats(struct.PyTreeNode):
   @property
   def steps_per_call(self) -> float:
     """Steps / target calls over all rows."""
-    return float(self.steps.sum() / max(self.target_calls.sum(), 1))
+    return float(self.steps.sum() / np.maximum(self.target_calls.sum(), 1))
 
 
 class BeamResult(struct.PyTreeNode):

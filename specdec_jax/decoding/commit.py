@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from flax import struct
 from jax import lax
 
@@ -49,7 +48,7 @@ def keep(eos_ids, settings: Settings, state: State, logits, mask: Callable, proc
   on_path = lambda rows: jax.vmap(lambda row, nodes: row[nodes])(rows, jnp.pad(path + 1, ((0, 0), (1, 0))))
   finite = on_path(jnp.isfinite(logits).all(-1) & jnp.isfinite(processed.max(-1)))  # [B, D + 1]
   emitted = next_token[:, None]
-  if depth:
+  if proposal is not None:
     drafted = jnp.take_along_axis(proposal.tokens, path, axis=1)
     emitted = jnp.where(place < num_accepted[:, None], jnp.pad(drafted, ((0, 0), (0, 1))), emitted)
 
@@ -100,10 +99,12 @@ def count(settings: Settings, state: State, kept: Kept, path, num_accepted) -> S
                        offered_by_rank=stats.offered_by_rank + offered.sum(1, dtype=jnp.int32))
 
 
-def record(state: State, proposal: Proposal | None, path, num_accepted, next_token, kept: Kept) -> Trace:
-  """The trace with one more iteration of the rows that still run."""
+def record(state: State, proposal: Proposal | None, path, num_accepted, next_token, kept: Kept) -> Trace | None:
+  """The trace with one more iteration of the rows that still run; None where none is kept."""
+  if state.trace is None:
+    return None
   at = jnp.where(state.running, state.stats.target_calls, state.trace.emitted.shape[1])  # else dropped
-  drafts = np.zeros((len(at), 0), np.int32) if proposal is None else proposal.tokens
+  drafts = jnp.zeros((len(at), 0), jnp.int32) if proposal is None else proposal.tokens
   new = Trace(drafts=drafts, path=path, num_accepted=num_accepted, next_token=next_token, emitted=kept.length)
   return jax.tree.map(
       lambda old, x: old.at[jnp.arange(len(at)), at].set(x, mode='drop'), state.trace, new)

@@ -79,14 +79,16 @@ def loop_arguments(target: Model, drafter: Drafter | None, tokens: Any, settings
                    *, seed: int = 0, ids: Any = None, lengths: Any = None, processors: Sequence[Callable] = (),
                    buckets: Sequence[int] | None = None, lenience: float = 1.0) -> tuple[Any, ...]:
   """The arguments of `loop.decode_loop` but its settings, checked; as in `speculative_decode`."""
-  seed, sampling = inputs.checked_seed(seed), inputs.checked_sampling(sampling)
+  sampling = inputs.checked_sampling(sampling)
   processors = checked_processors(processors, target)
   request, ids = inputs.request(target, drafter, tokens, lengths, ids, settings.max_decode_len, buckets)
   standardizer = Standardizer.of_target(target, sampling, processors)
-  return target, drafter, request, seed, ids, standardizer, np.float32(lenience)
+  return target, drafter, request, inputs.checked_seed(seed), ids, standardizer, np.float32(lenience)
 
 
-def _run(settings: Settings, *args, **options) -> Result:
-  result = jax.device_get(decode_loop(*loop_arguments(*args[:3], settings, *args[3:], **options), settings))
+def _run(settings: Settings, target: Model, drafter: Drafter | None, tokens: Any, sampling: Sampling,
+         **options) -> Result:
+  arguments = loop_arguments(target, drafter, tokens, settings, sampling, **options)
+  result = jax.device_get(decode_loop(*arguments, settings))
   most = result.stats.target_calls.max()
   return result.replace(trace=jax.tree.map(lambda x: x[:, :most], result.trace))

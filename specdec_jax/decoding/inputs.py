@@ -83,7 +83,7 @@ def checked_ids(ids: Any, batch: int) -> np.ndarray:
   return ids.astype(np.uint32)
 
 
-def checked_seed(seed: Any) -> np.ndarray:
+def checked_seed(seed: Any) -> np.uint32:
   """uint32 scalar."""
   return np.uint32(checks.whole('seed', seed, 0, MOST_KEYS))
 

@@ -76,7 +76,7 @@ def iterate(target, drafter, standardizer: Standardizer, lenience, settings: Set
       status=kept.status, scores=state.scores + kept.scores,
       stats=commit.count(settings, state, kept, path, num_accepted),
       target_cache=target_cache, drafter_state=drafter_state,
-      trace=commit.record(state, proposal, path, num_accepted, next_token, kept) if settings.trace else None)
+      trace=commit.record(state, proposal, path, num_accepted, next_token, kept))
 
 
 def target_pass(target, cache, text: Text, proposal: Proposal | None, tree: Tree | None) -> tuple[Any, Any, Any]:
@@ -86,7 +86,7 @@ def target_pass(target, cache, text: Text, proposal: Proposal | None, tree: Tree
   `Model.commit` brings those of a path into place.
   """
   root = jnp.take_along_axis(text.history, text.position[:, None], axis=1)  # [B, 1]
-  if tree is None:
+  if tree is None or proposal is None:
     return *target.step(cache, root, text.position), None
   tokens = jnp.concatenate([root, jnp.maximum(proposal.tokens, 0)], axis=1)
   if tree.is_chain:
@@ -100,7 +100,7 @@ def target_pass(target, cache, text: Text, proposal: Proposal | None, tree: Tree
 
 def process_pass(standardizer: Standardizer, logits, text: Text, proposal: Proposal | None, tree: Tree | None):
   """`Standardizer.process` after the root and each node, float32 [B, M + 1, V]."""
-  if tree is None:
+  if tree is None or proposal is None:
     return standardizer.process(logits, text.history, text.position[:, None] + 1, text.prefix_end)
   nodes = np.arange(ROOT, tree.num_nodes)
   return process_nodes(standardizer, logits, text, tree, nodes, proposal.tokens)
@@ -119,7 +119,7 @@ def choose(standardizer: Standardizer, lenience, settings: Settings, processed, 
     The accepted path, int32 [B, depth], of which the first num_accepted nodes count; num_accepted and
     next_token, int32 [B] each.
   """
-  if settings.tree is None:
+  if settings.tree is None or proposal is None:
     next_token, _ = standardizer.sample(processed[:, 0], keys)
     return jnp.zeros((len(next_token), 0), jnp.int32), jnp.zeros_like(next_token), next_token
   if standardizer.greedy:

@@ -3,6 +3,7 @@
 from typing import Any, Protocol, runtime_checkable
 
 import jax
+import numpy as np
 from flax import struct
 
 from specdec_jax.standardizer import Standardizer
@@ -17,8 +18,8 @@ class Request(struct.PyTreeNode):
     lengths: int32 [B], how many of each row's tokens are no padding.
   """
 
-  tokens: jax.Array
-  lengths: jax.Array
+  tokens: jax.Array | np.ndarray
+  lengths: jax.Array | np.ndarray
 
 
 class Text(struct.PyTreeNode):

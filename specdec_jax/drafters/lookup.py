@@ -74,7 +74,7 @@ class LookupDrafter(struct.PyTreeNode):
     """See `Drafter.distributions`."""
     del prefix_end
     lengths = jnp.arange(1, history.shape[1])
-    guess = lambda *row: self._guesses(*row, count=1)[0]
+    guess = lambda tokens, length, text, place: self._guesses(tokens, length, text, place, count=1)[0]
     along = jax.vmap(jax.vmap(guess, (None, None, None, 0)), (0, 0, 0, None))
     return jax.nn.one_hot(along(request.tokens, request.lengths, history, lengths), standardizer.num_rows,
                           dtype=jnp.float32)

@@ -33,7 +33,7 @@ class ModelDrafter(struct.PyTreeNode):
     if ours.config.decoder_only != theirs.config.decoder_only:
       raise SettingError('One of draft and target is decoder-only and the other has an encoder; '
                        'they must be of one kind.')
-    if None not in (ours.vocabulary, theirs.vocabulary):
+    if ours.vocabulary is not None and theirs.vocabulary is not None:
       if ours.vocabulary != theirs.vocabulary:
         raise SettingError(
             'The draft and the target have different tokenizers '

@@ -74,7 +74,8 @@ class NGramDrafter(struct.PyTreeNode):
     elif num_tokens is None:
       raise SettingError('fit needs the vocabulary, or num_tokens where there is none.')
     counted = ngram_counts.count(texts, num_tokens, order, successors, eos_id, start_id)
-    return cls(*map(jnp.asarray, counted), order=order, start_id=start_id,
+    unigram, contexts, ids, counts = map(jnp.asarray, counted)
+    return cls(unigram, contexts, ids, counts, order=order, start_id=start_id,
                digest='' if vocabulary is None else vocabulary.digest)
 
   @property

@@ -32,7 +32,7 @@ def count(texts: Iterable[Sequence[int]], num_tokens: int, order: int, successor
   before, after = np.divmod(codes, num_tokens)
   contexts = np.bincount(before, times, minlength=num_tokens).astype(np.int64)
   ids, counts = _most_frequent(before, after, times, num_tokens, successors)
-  if unigram.max() > _MOST:
+  if np.max(unigram) > _MOST:
     raise SettingError(f'A token occurs more than {_MOST} times; fit on fewer texts.')
   return tuple(x.astype(np.int32) for x in (unigram, contexts, ids, counts))
 

@@ -1,5 +1,7 @@
 """The compare run's report as markdown, and what it warns of."""
 
+import functools
+
 from specdec_jax.reports.tables import markdown as table, number
 from specdec_jax.reports.words import sampling_name, unreliable, warning
 from specdec_jax.sampling import Sampling
@@ -100,15 +102,15 @@ def _rows(result):
   for name in result['experiments'][0]['quality']:
     for who in ('target_alone', 'speculative'):
       rows.append((f"{name}, {who.replace('_', ' ')}",
-                   lambda e, n=name, w=who: number(e['quality'][n][w], 1)))
+                   functools.partial(lambda n, w, e: number(e['quality'][n][w], 1), name, who)))
   limit = result['short_input_len']
   if len(result['experiments'][0]['groups']) > 1:
     for name, words in (('short', f'inputs up to {limit} tokens'), ('long', 'longer inputs')):
       count = result['experiments'][0]['groups'][name]['inputs']
       rows.append((f'{words} ({count}): speed-up',
-                   lambda e, n=name: number(e['groups'][n]['speed_up'], 2, 'X')))
+                   functools.partial(lambda n, e: number(e['groups'][n]['speed_up'], 2, 'X'), name)))
       rows.append((f'{words}: tokens per call',
-                   lambda e, n=name: number(e['groups'][n]['tokens_per_call'])))
+                   functools.partial(lambda n, e: number(e['groups'][n]['tokens_per_call']), name)))
   return rows
 
 

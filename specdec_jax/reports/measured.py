@@ -91,7 +91,7 @@ def acceptance_rates(accepted: Sequence[int], drafted: Sequence[int]) -> tuple[f
   return tuple(acceptance_rate(a, d) for a, d in zip(accepted, drafted) if d)
 
 
-def _read(path: str):
+def _read(path: str | os.PathLike):
   try:
     report = json.loads(read_text(path, 'report'))
     yield from (Measured.of(e, report['drafter']) for e in report['experiments'])

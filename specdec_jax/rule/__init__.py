@@ -69,7 +69,7 @@ def check(lenience: Any, verification: str, chain: bool = True) -> None:
   """SettingError for a rule that is not known, or that does not go with the lenience or the tree."""
   checks.choice('verification', verification, VERIFICATIONS)
   if isinstance(lenience, (numbers.Real, str, bool, type(None))):  # not a traced number
-    checks.real('lenience', lenience, lambda value: 0 <= value <= 1, 'in [0, 1] (1 is exact)')
+    lenience = checks.real('lenience', lenience, lambda value: 0 <= value <= 1, 'in [0, 1] (1 is exact)')
     if lenience < 1 and verification == 'block':
       raise SettingError(f"lenience is {lenience} and verification 'block'; lenience below 1 goes with 'token' only.")
     if lenience < 1 and not chain:

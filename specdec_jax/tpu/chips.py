@@ -74,7 +74,8 @@ def extent(topology: str) -> tuple[int, int, int]:
   if len(parts) not in (2, 3) or not all(p.isdigit() and int(p) for p in parts):
     raise SettingError(f"topology is '{topology}'; write the chips in each direction, such as "
                      "'1x1x1' or '2x4'.")
-  return (*map(int, parts), 1)[:3]
+  x, y, z = (*map(int, parts), 1)[:3]
+  return x, y, z
 
 
 def num_devices(chip: Chip, topology: str) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from specdec_jax.checks import whole
 from specdec_jax.decoding import Settings
 from specdec_jax.errors import SettingError
+from specdec_jax.model import Model
 from specdec_jax.parallel import partition
 from specdec_jax.sampling import Sampling
 from specdec_jax.tpu import compile as compile_lib, shapes, topology as topology_lib
@@ -144,13 +145,13 @@ def plan(target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v
   except compile_lib.DoesNotFit as e:
     refusal = str(e)
   memory = Memory(
-      weights=weights, caches=caches, temporaries=program and max(program.temporaries - caches, 0),
-      peak=program and program.peak, capacity=deployment.chip.usable)
+      weights=weights, caches=caches, temporaries=max(program.temporaries - caches, 0) if program else None,
+      peak=program.peak if program else None, capacity=deployment.chip.usable)
   dims = [x.shape for x in _cache_leaves(placed, gamma, mesh)]
   iteration = audit(program.text, dims, max(gamma - 1, 1)) if program and program.text else None
   traffic = _traffic(deployment, placed, gamma, mesh, tell if passes and program else None)
   smallest = deployment if program else smallest_slice(deployment, gamma)
-  topology_of_smallest = smallest and smallest.topology
+  topology_of_smallest = smallest.topology if smallest else None
   return Plan(
       deployment=deployment, gamma=gamma, sampling=sampling, memory=memory, fits=program is not None,
       smallest_slice=topology_of_smallest, traffic=traffic, iteration=iteration,
@@ -169,8 +170,9 @@ def _check(deployment: Deployment) -> None:
   if devices % data or deployment.batch % data:
     raise SettingError(f'data is {data}, which must divide the {devices} devices of {deployment.chip.name} '
                      f'{deployment.topology} and the batch of {deployment.batch}.')
-  for name, model in (('target', deployment.target), ('draft', deployment.split_draft and deployment.draft)):
-    if model and deployment.parts not in (works := partition.possible_parts(model.config)):
+  split = {'target': deployment.target, 'draft': deployment.draft if deployment.split_draft else None}
+  for name, model in split.items():
+    if model is not None and deployment.parts not in (works := partition.possible_parts(model.config)):
       sizes = ', '.join(f'{k} = {v}' for k, v in partition.divided_sizes(model.config).items())
       better = ' or '.join(str(devices // n) for n in works if devices % n == 0)
       raise SettingError(
@@ -209,14 +211,15 @@ def _bytes(placed: Deployment, gamma: int, mesh) -> tuple[int, int]:
 
 def _traffic(deployment: Deployment, placed: Deployment, gamma: int, mesh, tell) -> dict[str, PassTraffic]:
   """By name; without a `tell` nothing is compiled."""
-  parts = {'target_step': (placed.target, 1, deployment.target_pass(1, gamma))}
+  parts: dict[str, tuple[Model, int, Pass]] = {'target_step': (placed.target, 1, deployment.target_pass(1, gamma))}
   if gamma:
     parts['verify_pass'] = (placed.target, gamma + 1, deployment.target_pass(gamma + 1, gamma))
-  if deployment.draft is not None:
-    parts['draft_step'] = (placed.draft, 1, deployment.draft_pass(gamma))
+  draft_pass = deployment.draft_pass(gamma)
+  if placed.draft is not None and draft_pass is not None:
+    parts['draft_step'] = (placed.draft, 1, draft_pass)
   found = {}
   for name, (model, tokens, work) in parts.items():
-    counts = {}
+    counts: dict[str, Any] = {}
     if tell is not None:
       try:
         tell(f"compiling the {name.replace('_', ' ')} alone")

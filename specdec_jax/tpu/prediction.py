@@ -2,9 +2,11 @@
 
 import dataclasses
 import math
+from typing import Any
 
 from specdec_jax.analysis import theory
 from specdec_jax.analysis.cost import Ratios
+from specdec_jax.model import Model
 from specdec_jax.parallel.partition import possible_parts
 from specdec_jax.tpu import shapes
 from specdec_jax.tpu.chips import Chip, num_devices
@@ -28,8 +30,8 @@ class Deployment:
     split_draft: the draft is split over the devices like the target; else each holds it whole.
   """
 
-  target: object
-  drafter: object
+  target: Model
+  drafter: Any
   chip: Chip
   topology: str
   batch: int
@@ -44,7 +46,7 @@ class Deployment:
     return num_devices(self.chip, self.topology)
 
   @property
-  def draft(self):
+  def draft(self) -> Model | None:
     return getattr(self.drafter, 'draft', None)
 
   @property
@@ -84,8 +86,9 @@ def on_slice(deployment: Deployment, topology: str) -> Deployment:
 def holds(deployment: Deployment, gamma: int) -> bool:
   """Whether each device has room for its weights and caches and a twentieth beside, by size."""
   held = (shapes.num_bytes(deployment.target.params) + deployment.target_pass(1, gamma).caches) / deployment.parts
-  if deployment.draft is not None:
-    draft = shapes.num_bytes(deployment.draft.params) + deployment.draft_pass(gamma).caches
+  draft_pass = deployment.draft_pass(gamma)
+  if deployment.draft is not None and draft_pass is not None:
+    draft = shapes.num_bytes(deployment.draft.params) + draft_pass.caches
     held += draft / (deployment.parts if deployment.split_draft else 1)
   return 1.05 * held <= deployment.chip.usable
 
@@ -127,24 +130,33 @@ def predict(deployment: Deployment, gamma: int, alpha: float | None = None) -> P
   at = _times(deployment, gamma, alpha)
   if alpha is None or not gamma:
     return at
-  speeds = {g: _times(deployment, g, alpha).speed_up for g in range(1, _MOST_GAMMA + 1)}
-  best = max(speeds, key=speeds.get)
+  speeds = {g: _speed_up(deployment, g, alpha) for g in range(1, _MOST_GAMMA + 1)}
+  best = max(speeds, key=lambda g: speeds[g])
   of_batch = {b: dataclasses.replace(deployment, batch=b) for b in _BATCHES}
-  speed_up_of = {b: _times(d, gamma, alpha).speed_up for b, d in of_batch.items() if b == 1 or holds(d, gamma)}
+  speed_up_of = {b: _speed_up(d, gamma, alpha) for b, d in of_batch.items() if b == 1 or holds(d, gamma)}
   less = [b for b, s in speed_up_of.items() if s < 0.9 * speed_up_of[1]]
   return dataclasses.replace(at, best_gamma=best if speeds[best] > 1 else 0,
                              pays_less_from_batch=min(less, default=None))
 
 
-def _times(deployment, gamma, alpha) -> Predicted:
-  step = deployment.seconds(deployment.target_pass(1, gamma))
-  verify = deployment.seconds(deployment.target_pass(gamma + 1, gamma))
+def _parts(deployment: Deployment, gamma: int) -> tuple[float, float, float]:
+  """Seconds of a one-token step, a verify pass and a draft step."""
   draft = deployment.draft_pass(gamma)
-  drafting = 0.0 if draft is None else deployment.seconds(draft, of_draft=True)
+  return (deployment.seconds(deployment.target_pass(1, gamma)),
+          deployment.seconds(deployment.target_pass(gamma + 1, gamma)),
+          0.0 if draft is None else deployment.seconds(draft, of_draft=True))
+
+
+def _speed_up(deployment: Deployment, gamma: int, alpha: float) -> float:
+  """Thm 3.8 with the verify cost."""
+  step, verify, drafting = _parts(deployment, gamma)
+  return float(theory.walltime_improvement(alpha, gamma, drafting / step, verify / step))
+
+
+def _times(deployment: Deployment, gamma: int, alpha: float | None) -> Predicted:
+  step, verify, drafting = _parts(deployment, gamma)
   alone = deployment.batch / step
-  speed_up = None
-  if alpha is not None and gamma:
-    speed_up = theory.walltime_improvement(alpha, gamma, drafting / step, verify / step)
+  speed_up = _speed_up(deployment, gamma, alpha) if alpha is not None and gamma else None
   return Predicted(
       gamma=gamma, alpha=alpha, target_step=step, verify_pass=verify, draft_step=drafting,
       speed_up=speed_up, tokens_per_second_alone=alone,

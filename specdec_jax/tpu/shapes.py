@@ -71,6 +71,6 @@ def _config(name: str | os.PathLike) -> T5Config | GPT2Config:
 def _parse(file: pathlib.Path) -> T5Config | GPT2Config:
   """What a file of gin/models configures. gin itself would forget the running configuration."""
   text = file.read_text(encoding='utf-8')
-  config = _CONFIGS[re.search(r'^(\w+Config)\b', text, re.MULTILINE)[1]]
+  config, = {_CONFIGS[name] for name in re.findall(r'^(\w+Config)\b', text, re.MULTILINE)}
   found = re.findall(r'^(?:  |\w+Config\.)(\w+) = (.+)$', text, re.MULTILINE)
   return config(**{name: ast.literal_eval(value) for name, value in found})

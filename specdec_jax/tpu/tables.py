@@ -87,6 +87,8 @@ def _iteration(plan: Plan) -> list[str]:
 
 def _predicted(plan: Plan) -> str:
   p = plan.predicted
+  if p is None:
+    return ''
   return table(['predicted', ''], [
       ['c (draft step / target step)', number(p.c, 3)],
       [f'verify cost ({plan.gamma + 1} tokens / 1)', number(p.verify_cost)],

@@ -79,12 +79,12 @@ class _Walk:
     given = [values.get(o) for o in i.operands]
     weights = [g for g in given if isinstance(g, _Weight)]
     if i.op == 'parameter':
-      number = int(re.match(r'\d+', i.rest)[0])
+      number = int(re.findall(r'^\d+', i.rest)[0])
       return arguments[number] if arguments else _named(i)
     if i.op == 'tuple':
       return given
     if i.op == 'get-tuple-element':
-      index = int(re.search(r'index=(\d+)', i.rest)[1])
+      index = int(re.findall(r'index=(\d+)', i.rest)[0])
       return given[0][index] if isinstance(given[0], list) else None
     if i.op == 'while':
       return self._while(i, given, times, in_loop)
