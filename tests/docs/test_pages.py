@@ -85,6 +85,16 @@ def test_names_that_do_not_exist_are_found():
   assert not any(map(exists, ['sd.tpu.plon', 'result.tracks', 'compare.gama', 'jax.jot', 'speculative.verify']))
 
 
+NOT_OURS = re.compile(r'\b(laws?|behind|said|told)\b', re.IGNORECASE)  # distribution; after; reported
+
+
+@pytest.mark.parametrize('path', [*documented.PAGES, *documented.CONFIGURATIONS],
+                         ids=lambda p: str(p.relative_to(ROOT)))
+def test_words_are_the_fields(path):
+  text = prose(path) if path.suffix == '.md' else path.read_text(encoding='utf-8')
+  assert not [f'{m[0]}: ...{text[max(0, m.start() - 40):m.end() + 20]}...' for m in NOT_OURS.finditer(text)]
+
+
 def python(page):
   return [b for b in documented.blocks(page) if b.language == 'python']
 
