@@ -93,11 +93,12 @@ def select(pairs_by_source) -> dict[str, list[tuple[str, str, str]]]:
       english, german = (' '.join(text.split()) for text in pair)
       if keep(english, german):
         found.setdefault((english, german), source)
-  splits = collections.defaultdict(list)
+  splits: dict[str, list[tuple[str, str, str]]] = collections.defaultdict(list)
   order = lambda pair: hashlib.sha256('\t'.join(pair).encode('utf-8')).digest()
   for english, german in sorted(found, key=order):
-    splits[split_of(english)].append((english, german, found[english, german]))
-  splits.pop(None, None)
+    split = split_of(english)
+    if split is not None:
+      splits[split].append((english, german, found[english, german]))
   return splits
 
 

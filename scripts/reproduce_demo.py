@@ -8,6 +8,7 @@ afresh. Further --gin.NAME=VALUE flags go to every run. With --page=docs/results
 of that page too, and the plot images/table2.png beside it.
 """
 
+import functools
 import pathlib
 import re
 import shutil
@@ -31,14 +32,14 @@ TITLES = {'pair': 'The pair', 'table2': 'Table 2: speed-up', 'table3': 'Table 3:
 
 def measured_tables(directory: pathlib.Path, settings) -> dict[str, str]:
   """Name of a marker -> markdown; RunFailed where a run failed."""
-  runs = {}
+  runs: dict[str, dict] = {}
   for name, report in (('table2', 'report.json'), ('table3', 'alphas.json'),
                        ('table5', 'alphas.json'), ('table5_speed', 'report.json')):
     more = paper_runs.t5x_settings() if name == 'table2' else []
-    runs[name] = paper_runs.run(f'configs/demo/{name}.gin', directory / name, [*settings, *more],
-                                report)
-    if runs[name] is None:
+    found = paper_runs.run(f'configs/demo/{name}.gin', directory / name, [*settings, *more], report)
+    if found is None:
       raise RunFailed(f'configs/demo/{name}.gin failed; the same command tries it again.')
+    runs[name] = found
   measured = [Measured.of(e, 'draft', 'embedded EnDe') for e in runs['table2']['experiments']]
   figures.save(figures.speed_up_over_gamma(measured, paper_runs.compared(measured)),
                str(directory / 'table2.png'))
@@ -53,13 +54,17 @@ def measured_tables(directory: pathlib.Path, settings) -> dict[str, str]:
                             for name, table in made.items()}}
 
 
+def _between(part: str, found: re.Match) -> str:
+  return found[1] + part + found[2]
+
+
 def replace(page: str, parts: dict[str, str]) -> str:
   """The page with each part between <!-- NAME --> and <!-- end of NAME -->; SettingError for no place."""
   for name, part in parts.items():
     pattern = re.compile(f'(<!-- {name} -->\n).*?(<!-- end of {name} -->)', re.DOTALL)
     if not pattern.search(page):
       raise SettingError(f'the page has no <!-- {name} --> and <!-- end of {name} -->.')
-    page = pattern.sub(lambda m, part=part: m[1] + part + m[2], page)
+    page = pattern.sub(functools.partial(_between, part), page)
   return page
 
 

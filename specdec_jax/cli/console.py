@@ -37,7 +37,9 @@ def main(argv: Sequence[str]) -> int:
   code = ends.exit_code(_PROGRAM, lambda: found.extend(_run_arguments(name, rest)))
   if code or not found:
     return code
-  with _output_dir(subcommands.find(name), rest) as output_dir:
+  run = subcommands.find(name)
+  assert run is not None  # else it had no arguments
+  with _output_dir(run, rest) as output_dir:
     return _t5x_habit([_PROGRAM, *found, *output_dir])
 
 

@@ -76,7 +76,7 @@ def _parse(source: files_lib.Source) -> None:
   try:
     gin.parse_config(source)
   except (SyntaxError, tokenize.TokenError) as e:
-    line = source.at(e.lineno if isinstance(e, SyntaxError) else e.args[1][0])
+    line = source.at((e.lineno if isinstance(e, SyntaxError) else e.args[1][0]) or 1)
     if line is None or not line.file:
       raise
     reason = str(e.args[0]).splitlines()[0].rstrip('.')

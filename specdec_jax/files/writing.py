@@ -25,7 +25,7 @@ def named(path: str | os.PathLike) -> Iterator[None]:
   except UserError:  # of which some are OSErrors too
     raise
   except OSError as e:
-    mend = _MENDS.get(e.errno)
+    mend = _MENDS.get(e.errno or 0)
     reason = (e.strerror or str(e)) + (f'; {mend}' if mend else '')
     raise OutputError(f"'{os.fspath(path)}' cannot be written ({reason}).") from e
 

@@ -100,8 +100,7 @@ def _check_divides(config, parts: int) -> None:
   works = partition.possible_parts(config)
   if parts not in works:
     named = ', '.join(f'{name} = {size}' for name, size in partition.divided_sizes(config).items())
-    works = ', '.join(map(str, works))
-    raise SettingError(f'Mesh.model = {parts} does not divide this model ({named}); {works} would, or '
+    raise SettingError(f'Mesh.model = {parts} does not divide this model ({named}); {', '.join(map(str, works))} would, or '
                      'keep it whole on every device with load_model.replicated = True.')
 
 

@@ -2,13 +2,14 @@
 
 import dataclasses
 import itertools
+from typing import Any
 
 import numpy as np
 
 from specdec_jax.data.vocabulary import pad_rows
 from specdec_jax.errors import SettingError
 
-Pair = tuple[list[int], list[int]]
+Pair = tuple[Any, Any]  # ids of source and target: lists or arrays of int
 BUCKETS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 

@@ -22,5 +22,5 @@ def bleu(model: Model, pairs, max_decode_len: int = 128, batch_size: int = 32) -
                                    max_decode_len=max_decode_len)
     for i, text in zip(members, model.decode(result.tokens)):
       hypotheses[i] = text
-  references = [model.vocabulary.decode(target) for _, target in pairs]
+  references = model.decode(pad_rows([target for _, target in pairs], max(len(target) for _, target in pairs)))
   return metrics.bleu(hypotheses, references)

@@ -1,4 +1,4 @@
-"""Token pairs to train on: from parallel text, or from what a target said."""
+"""Token pairs to train on: from parallel text, or from the texts of a target."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,8 +10,7 @@ from specdec_jax.data.tasks import iterate_task
 from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.errors import InputError
 from specdec_jax.paths import resolve
-
-Pair = tuple[list[int], list[int]]
+from specdec_jax.training.batches import Pair
 
 
 def read_pairs(path: str, vocabulary: Vocabulary, text_field: Field | None = None,
@@ -20,9 +19,10 @@ def read_pairs(path: str, vocabulary: Vocabulary, text_field: Field | None = Non
 
   By default the first two columns of a TSV file; for JSON lines name the fields.
   """
-  eos = [vocabulary.eos_id]
-  return [(vocabulary.encode(e.text) + eos, vocabulary.encode(e.reference) + eos)
-          for e in read_examples(path, text_field, reference_field)]
+  examples = list(read_examples(path, text_field, reference_field))
+  ids = lambda text: vocabulary.encode(text) + [vocabulary.eos_id]
+  return [(ids(source), ids(target)) for source, target in zip(
+      texts_of(examples, 'text', 'read_pairs'), texts_of(examples, 'reference', 'read_pairs'))]
 
 
 def text_pairs(examples: Iterable, vocabulary, field: str = 'text', pack: int = 0,

@@ -39,7 +39,7 @@ def log_probs(config, params, batch, dropout_key=None):
   start = config.eos_id if config.decoder_only else config.decoder_start_id
   fed = shift_right(batch['targets'], start)
   inputs = (fed,) if config.decoder_only else (batch['encoder_tokens'], fed)
-  logits = network(config).apply(
+  logits: Any = network(config).apply(
       {'params': params}, *inputs, deterministic=dropout_key is None,
       rngs=None if dropout_key is None else {'dropout': dropout_key})
   if config.num_pieces:
