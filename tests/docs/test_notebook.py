@@ -1,7 +1,9 @@
 """docs/check_yourself.ipynb: names and arguments exist, outputs are whole, the example by hand holds."""
 
+import importlib.util
 import json
 import pathlib
+import subprocess
 
 import pytest
 from cells import imports, unknown
@@ -33,6 +35,27 @@ def test_every_cell_was_run_in_order_and_none_failed():
   assert not [o for o in outputs if o['output_type'] == 'error' or o.get('name') == 'stderr']
   text = json.dumps(outputs)
   assert 'all equal' in text and '32 of 32' in text and '16 of 16' in text
+
+
+@pytest.fixture
+def not_installed(monkeypatch):
+  """The first cell, where Python does not find the project."""
+  monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
+  return sources()[0]
+
+
+def test_a_folder_without_the_project_is_named(not_installed, tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path / '..')
+  with pytest.raises(FileNotFoundError, match='PROJECT: .* holds no project; see the text above'):
+    exec(not_installed, {})
+
+
+def test_pips_error_is_shown(not_installed, monkeypatch):
+  monkeypatch.chdir(NOTEBOOK.parent)
+  failed = lambda *args, **kwargs: subprocess.CompletedProcess(args, 1, 'looking', 'no such version')
+  monkeypatch.setattr(subprocess, 'run', failed)
+  with pytest.raises(RuntimeError, match='pip failed:\nlooking\nno such version'):
+    exec(not_installed, {})
 
 
 def test_the_example_by_hand(capsys):
