@@ -99,8 +99,9 @@ def state_shardings(state, config, mesh: Mesh | None):
 def _check_divides(config, parts: int) -> None:
   works = partition.possible_parts(config)
   if parts not in works:
+    known = ', '.join(map(str, works))
     named = ', '.join(f'{name} = {size}' for name, size in partition.divided_sizes(config).items())
-    raise SettingError(f'Mesh.model = {parts} does not divide this model ({named}); {', '.join(map(str, works))} would, or '
+    raise SettingError(f'Mesh.model = {parts} does not divide this model ({named}); {known} would, or '
                      'keep it whole on every device with load_model.replicated = True.')
 
 
