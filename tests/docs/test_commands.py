@@ -147,16 +147,18 @@ def parse_args(parser, *_):
 
 parse, argparse.ArgumentParser.parse_args, app.run = argparse.ArgumentParser.parse_args, parse_args, run
 sys.path.insert(0, 'scripts')
-own = set(flags.FLAGS)
+own, defining = set(flags.FLAGS), set()
 for sys.argv in json.load(sys.stdin):
   for name in set(flags.FLAGS) - own:
     delattr(flags.FLAGS, name)
-  sys.modules.pop('specdec_jax.cli.import_checkpoint', None)  # which defines flags as it is imported
-  vars(specdec_jax.cli).pop('import_checkpoint', None)
+  for name in defining:  # their flags are defined as they are imported
+    sys.modules.pop(name, None)
+    vars(sys.modules.get(name.rpartition('.')[0]) or sys).pop(name.rpartition('.')[2], None)
   try:
     runpy.run_path(sys.argv[0], run_name='__main__')
   except Parsed:
     print('parsed')
+  defining = {name for name, of in flags.FLAGS.flags_by_module_dict().items() if {f.name for f in of} - own}
 '''
 
 
