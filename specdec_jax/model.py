@@ -49,6 +49,10 @@ class Model(struct.PyTreeNode):
     """Texts -> int32 [B, S], 0-padded on the right to the longest; an encoder's end in EOS."""
     return self._tokenizer().encode_batch(texts)
 
+  def encode_rows(self, texts: list[str]) -> list[list[int]]:
+    """The rows of `encode`, not padded; for many texts."""
+    return self._tokenizer().encode_rows(texts)
+
   def prompts(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
     """Texts -> int32 [B, P] and [B]: a decoder-only model's prompts, and the `lengths` of each."""
     if not self.config.decoder_only:

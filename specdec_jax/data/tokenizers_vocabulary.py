@@ -50,6 +50,10 @@ class TokenizersVocabulary:
       ids = ids[:ids.index(self.eos_id)]
     return self._tokenizer.decode([i for i in ids if i < self.size], skip_special_tokens=False)
 
+  def encode_rows(self, texts: list[str]) -> list[list[int]]:
+    """The rows of `encode_batch`, not padded; many texts at once take less time than one by one."""
+    return [[*self.start, *e.ids] for e in self._tokenizer.encode_batch(texts, add_special_tokens=False)]
+
   def encode_batch(self, texts: list[str], max_length: int | None = None) -> np.ndarray:
     """int32 [B, P]: `start` and each text's ids, padded with 0 on the right to the longest.
 

@@ -46,6 +46,10 @@ class Vocabulary:
       ids = ids[:ids.index(self.eos_id)]
     return self._processor.decode([i for i in ids if 0 < i < self.size])
 
+  def encode_rows(self, texts: list[str]) -> list[list[int]]:
+    """The rows of `encode_batch`, not padded; many texts at once take less time than one by one."""
+    return [row + [self.eos_id] for row in self._processor.encode(texts)]
+
   def encode_batch(self, texts: list[str], max_length: int | None = None) -> np.ndarray:
     """int32 [B, S]: each text's ids and EOS, padded with 0 on the right to the longest."""
     rows = [self.encode(t) + [self.eos_id] for t in texts]

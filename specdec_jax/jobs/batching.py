@@ -1,5 +1,6 @@
 """Inputs to batches of few shapes: sorted by length, padded to bucket lengths, always full."""
 
+import contextlib
 import dataclasses
 import itertools
 import zlib
@@ -9,8 +10,11 @@ import numpy as np
 
 from specdec_jax.data.vocabulary import pad_rows
 from specdec_jax.errors import SettingError
+from specdec_jax.jobs.progress import Progress
 
 SHORTEST_BUCKET = 16
+TEXTS_AT_ONCE = 1024  # given to the tokenizer
+MANY = 10_000  # texts that take long enough for a progress line
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +65,7 @@ def encode(model, examples: Iterable, max_input_len: int, long_inputs: str = 're
   examples = list(examples)
   if not examples:
     raise SettingError('There are no examples to decode: the input is empty.')
-  rows = [model.encode([prefix + e.text])[0].tolist() for e in examples]
+  rows = _tokenized(model, [prefix + e.text for e in examples])
   long = [i for i, row in enumerate(rows) if len(row) > max_input_len]
   if long and long_inputs == 'refuse':
     shown = ', '.join(f'{examples[i].id} ({len(rows[i])})' for i in long[:10])
@@ -76,6 +80,19 @@ def encode(model, examples: Iterable, max_input_len: int, long_inputs: str = 're
   for i in long:  # a prompt keeps its end, an encoder's input its beginning and EOS
     rows[i] = rows[i][-max_input_len:] if prompts else rows[i][:max_input_len - 1] + rows[i][-1:]
   return Inputs(examples, rows, len(long), prompts)
+
+
+def _tokenized(model, texts: list[str]) -> list[list[int]]:
+  """The ids of each text, with a progress line where there are many."""
+  rows = []
+  show = Progress(len(texts), 'tokenizing') if len(texts) >= MANY else contextlib.nullcontext()
+  with show as progress:
+    for start in range(0, len(texts), TEXTS_AT_ONCE):
+      found = model.encode_rows(texts[start:start + TEXTS_AT_ONCE])
+      rows += found
+      if progress is not None:
+        progress.add(len(found))
+  return rows
 
 
 def batches(inputs: Inputs, batch_size: int, max_input_len: int, indices=None,
@@ -119,5 +136,6 @@ def bucket_lengths(max_input_len: int, buckets: Sequence[int] = ()) -> list[int]
 def key_id(example_id) -> int:
   """The number behind an example's random keys: its id where that is a number, else a hash."""
   text = str(example_id)
-  number = int(text) if text.isascii() and text.isdecimal() else -1
+  digits = text.lstrip('0') or '0'  # Python reads no more than 4,300
+  number = int(digits) if text.isascii() and text.isdecimal() and len(digits) <= 10 else -1
   return number if 0 <= number < 2**31 else zlib.crc32(text.encode())

@@ -1,3 +1,5 @@
+import zlib
+
 import numpy as np
 import pytest
 import tiny_lm
@@ -71,6 +73,21 @@ def test_key_ids():
   assert batching.key_id(12) == batching.key_id('12') == 12
   assert batching.key_id('a1') != batching.key_id('a2')
   assert 0 <= batching.key_id('a1') < 2**32 and 0 <= batching.key_id(2**40) < 2**32
+
+
+def test_ids_of_any_number_of_digits():
+  assert batching.key_id('007') == 7 == batching.key_id('0' * 5000 + '7')
+  assert batching.key_id('') == 0 and batching.key_id('0') == batching.key_id('000') == 0
+  for digits in (11, 5000):
+    assert batching.key_id('7' * digits) == zlib.crc32(b'7' * digits)
+
+
+def test_many_texts_are_tokenized_in_parts_as_each_alone(target, monkeypatch, capsys):
+  monkeypatch.setattr(batching, 'TEXTS_AT_ONCE', 4)
+  monkeypatch.setattr(batching, 'MANY', 5)
+  inputs = batching.encode(target, [Example(i, t) for i, t in enumerate(TEXTS)], 200)
+  assert inputs.rows == [target.encode([t])[0].tolist() for t in TEXTS]
+  assert 'tokenizing' in capsys.readouterr().err
 
 
 def test_prompts_keep_their_end_and_their_lengths(tmp_path):
