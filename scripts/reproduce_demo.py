@@ -70,7 +70,7 @@ def replace(page: str, parts: dict[str, str]) -> str:
 
 def run(settings):
   page = None if _PAGE.value is None else pathlib.Path(_PAGE.value)
-  old = None if page is None else read_text(page, 'page')
+  old = '' if page is None else read_text(page, 'page')
   directory = pathlib.Path(_OUTPUT.value).expanduser()
   paper_runs.make(directory)
   parts = measured_tables(directory, settings)

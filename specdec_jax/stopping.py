@@ -40,7 +40,7 @@ _waiting: Stopped | None = None  # until they are closed
 
 
 @contextlib.contextmanager
-def stoppable(say: Callable[[Stopped], None]) -> Iterator[None]:
+def stoppable(say: Callable[[Stopped], object]) -> Iterator[None]:
   """Raises `Stopped` in the main thread on SIGINT, on SIGTERM and where `stop` is called.
 
   A second signal ends the process at once.
@@ -89,7 +89,9 @@ def stop(reason: str) -> None:
   with _handled:
     if _causes is not None and not _causes:
       _causes.append((reason, 1))
-      signal.pthread_kill(threading.main_thread().ident, signal.SIGTERM)
+      main = threading.main_thread().ident
+      assert main is not None  # it has started
+      signal.pthread_kill(main, signal.SIGTERM)
 
 
 @contextlib.contextmanager

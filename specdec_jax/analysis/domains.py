@@ -1,7 +1,10 @@
 """Arguments of the theory as float64 arrays, each checked against its domain; a SettingError names the value."""
 
+from typing import Any
+
 import numpy as np
-from jaxtyping import ArrayLike, Bool, Float64
+from jaxtyping import Bool, Float64
+from numpy.typing import ArrayLike
 
 from specdec_jax.checks import shown
 from specdec_jax.errors import SettingError
@@ -75,6 +78,6 @@ def check(value: Numbers, valid: Bool[np.ndarray, '...'], name: str, must: str) 
   return value
 
 
-def result(value: Numbers) -> float | Numbers:
-  """A Python number for a scalar."""
+def result(value: Numbers) -> Any:
+  """A Python number for a scalar, else the array."""
   return float(value) if np.ndim(value) == 0 else np.asarray(value)

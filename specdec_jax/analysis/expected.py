@@ -22,8 +22,8 @@ def speed_ups(alpha: float, measured: Sequence[tuple[int, float, float]]) -> tup
   """
   tried, c, verify_cost = np.array(sorted(measured), np.float64).T
   gammas = np.arange(1, int(tried[-1]) + 1)
-  return gammas, theory.walltime_improvement(
-      alpha, gammas, np.interp(gammas, tried, c), np.interp(gammas, [0, *tried], [1, *verify_cost]))
+  return gammas, np.asarray(theory.walltime_improvement(
+      alpha, gammas, np.interp(gammas, tried, c), np.interp(gammas, [0, *tried], [1, *verify_cost])))
 
 
 def best_gamma(alpha: float, measured: Sequence[tuple[int, float, float]]) -> int:

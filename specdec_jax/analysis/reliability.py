@@ -7,7 +7,7 @@ anything of the decoders.
 from collections.abc import Mapping
 
 import numpy as np
-from jaxtyping import ArrayLike
+from numpy.typing import ArrayLike
 
 MOST_SPREAD = 0.15  # how much longer the median repeat may take than the fastest
 LEAST_VERIFY_COST = 0.9  # a pass over more tokens cannot take less time; a tenth is left to noise

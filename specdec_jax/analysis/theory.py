@@ -14,7 +14,8 @@ lies outside its domain.
 """
 
 import numpy as np
-from jaxtyping import ArrayLike, Int64
+from jaxtyping import Int64
+from numpy.typing import ArrayLike
 
 from specdec_jax.analysis import domains
 from specdec_jax.analysis.trees import (
@@ -61,6 +62,7 @@ def expected_tokens(alpha: ArrayLike, gamma: ArrayLike | None = None, *, tree: T
     raise SettingError('expected_tokens takes either gamma or a tree.')
   if tree is not None:
     return expected_tokens_of(tree, alpha)
+  assert gamma is not None
   alpha, gamma = domains.probabilities(alpha, 'alpha'), domains.whole(gamma, 'gamma')
   return domains.result(_expected_tokens(alpha, gamma))
 

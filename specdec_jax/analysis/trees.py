@@ -8,7 +8,8 @@ and an iteration makes 1 + the sum of these products over all nodes [Sequoia, Ch
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import ArrayLike, Float64
+from jaxtyping import Float64
+from numpy.typing import ArrayLike
 
 from specdec_jax import checks
 from specdec_jax.analysis import domains

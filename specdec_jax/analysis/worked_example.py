@@ -5,7 +5,8 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import ArrayLike, Float64
+from jaxtyping import Float64
+from numpy.typing import ArrayLike
 
 from specdec_jax.rule import verify
 from specdec_jax.sampling import sample

@@ -6,9 +6,9 @@ from absl import flags
 from specdec_jax.checkpoints import formats, importer, storage
 from specdec_jax.cli import command
 
-_FORMAT = flags.DEFINE_enum('format', None, formats.FORMATS, 'What wrote the checkpoint.')
-_INPUT = flags.DEFINE_string('input', None, 'Directory of the checkpoint, local or gs://.')
-_OUTPUT = flags.DEFINE_string('output', None, 'Model directory to write; must not exist.')
+_FORMAT = flags.DEFINE_enum('format', None, formats.FORMATS, 'What wrote the checkpoint.', required=True)
+_INPUT = flags.DEFINE_string('input', None, 'Directory of the checkpoint, local or gs://.', required=True)
+_OUTPUT = flags.DEFINE_string('output', None, 'Model directory to write; must not exist.', required=True)
 _VOCABULARY = flags.DEFINE_string(
     'vocabulary', None, "SentencePiece file; default: the checkpoint's own spiece.model, if any.")
 _GIN_FILE = flags.DEFINE_string(
@@ -34,5 +34,4 @@ def run():
   print(f'{_OUTPUT.value}: {config}')
 
 
-flags.mark_flags_as_required(['format', 'input', 'output'])
 main = command.main('import_checkpoint', run)

@@ -33,5 +33,5 @@ def find(timeout: int) -> tuple[str, int, int]:
   if address is None or count is None or index is None:
     raise SettingError(f'jax found no other processes: this is no Cloud TPU slice, Slurm or Open MPI job; {_MEND}.')
   for platform in ('cuda', 'rocm') if devices else ():
-    jax.config.update(f'jax_{platform}_visible_devices', ','.join(map(str, devices)))
+    jax.config.update(f'jax_{platform}_visible_devices', ','.join(map(str, devices or ())))
   return address, count, index

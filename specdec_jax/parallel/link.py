@@ -96,7 +96,8 @@ class Link:
 
   def __init__(self, index: int, count: int, peers: dict[int, Connection], on_failure: Callable[[str], None]):
     """`on_failure` is called once, in another thread, with the reason."""
-    self.index, self.count, self.failure = index, count, None
+    self.index, self.count = index, count
+    self.failure: str | None = None
     self._peers, self._on_failure = peers, on_failure
     self._mail = collections.defaultdict(collections.deque)  # of each (name, sender)
     self._news, self._closing = threading.Condition(), threading.Event()

@@ -65,11 +65,11 @@ class Measured:
   @property
   def predicted(self) -> float:
     """Thm 3.8."""
-    return theory.walltime_improvement(self.alpha, self.gamma, self.c)
+    return float(theory.walltime_improvement(self.alpha, self.gamma, self.c))
 
   @property
   def predicted_with_verify_cost(self) -> float:
-    return theory.walltime_improvement(self.alpha, self.gamma, self.c, self.verify_cost)
+    return float(theory.walltime_improvement(self.alpha, self.gamma, self.c, self.verify_cost))
 
   @property
   def operations(self) -> float:
@@ -88,7 +88,8 @@ def read(paths: Sequence[str | os.PathLike]) -> list[Measured]:
 
 def acceptance_rates(accepted: Sequence[int], drafted: Sequence[int]) -> tuple[float, ...]:
   """Acceptance rate by place in the block, as far as anything was drafted there."""
-  return tuple(acceptance_rate(a, d) for a, d in zip(accepted, drafted) if d)
+  rates = (acceptance_rate(a, d) for a, d in zip(accepted, drafted))
+  return tuple(rate for rate in rates if rate is not None)
 
 
 def _read(path: str | os.PathLike):

@@ -126,9 +126,9 @@ class Picture:
     Each letter is put into its own cell: at some resolutions the font's letters are wider than its cells.
     """
     from matplotlib.figure import Figure
-    rows = [[(self.title, None)], *([(f'{i:>2}  ', None), *line]
-                                    for i, line in enumerate(self.lines, 1)),
-            [part for kind, words in _LEGEND for part in ((words, kind), ('   ', None))]]
+    rows: list[list[tuple[str, str | None]]] = [
+        [(self.title, None)], *([(f'{i:>2}  ', None), *line] for i, line in enumerate(self.lines, 1)),
+        [part for kind, words in _LEGEND for part in ((words, kind), ('   ', None))]]
     columns = max(sum(len(text) for text, _ in row) for row in rows)
     size = 9  # points
     advance = 0.602 * size / 72  # inches a character of this font
@@ -139,7 +139,7 @@ class Picture:
     for y, row in enumerate(rows):
       x = 0
       for text, kind in row:
-        colour = COLOURS.get(kind, '#444444')
+        colour = '#444444' if kind is None else COLOURS[kind]
         for place, letter in enumerate(text):
           if letter != ' ':
             axes.text(x + place, y + 0.16, letter, family='DejaVu Sans Mono', fontsize=size, color=colour,
