@@ -1,16 +1,22 @@
 """A model as the decoding loop sees it: weights, sizes and vocabulary in one pytree."""
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
+from jaxtyping import Int32
 
-from specdec_jax.data.vocabulary import Vocabulary
+from specdec_jax.checks import integers, sequence, text
+from specdec_jax.data.padding import pad_rows
+from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.errors import SettingError
 from specdec_jax.models import cache as cache_lib
 from specdec_jax.models.config import GPT2Config, T5Config
+from specdec_jax.models.config_checks import check_eos
 from specdec_jax.models.network import network
 
 
@@ -25,15 +31,25 @@ class Model(struct.PyTreeNode):
 
   params: Any
   config: T5Config | GPT2Config = struct.field(pytree_node=False)
-  vocabulary: Vocabulary | None = struct.field(pytree_node=False, default=None)
+  vocabulary: Tokenizer | None = struct.field(pytree_node=False, default=None)
+
+  def __post_init__(self):
+    if self.vocabulary is not None and not self.config.num_pieces:
+      check_eos('The model', self.config.eos_ids, self.num_tokens)
+
+  def __repr__(self) -> str:
+    """One line without weights."""
+    count = sum(math.prod(np.shape(leaf)) for leaf in jax.tree.leaves(self.params))
+    pieces = 'no vocabulary' if self.vocabulary is None else f'a vocabulary of {self.vocabulary.size} pieces'
+    return f'Model({self.config.description}, {count:,} parameters, {pieces})'
 
   @property
   def num_tokens(self) -> int:
-    """Ids that may be decoded: the configuration's count (pieces and T5's sentinels), else the
-    vocabulary's pieces, or every row where neither is known."""
+    """Ids that may be decoded: the configuration's count (pieces and T5's sentinels), else the vocabulary's
+    pieces, or every row where neither is known."""
     if self.config.num_pieces or self.vocabulary is None:
       return self.config.num_pieces or self.config.vocab_size
-    return self.vocabulary.size
+    return min(self.vocabulary.size, self.config.vocab_size)
 
   @property
   def eos_id(self) -> int:
@@ -45,23 +61,43 @@ class Model(struct.PyTreeNode):
     """The tokens that end a text, whichever comes first."""
     return self.config.eos_ids
 
-  def encode(self, texts: list[str]) -> np.ndarray:
-    """Texts -> int32 [B, S], 0-padded on the right to the longest; an encoder's end in EOS."""
-    return self._tokenizer().encode_batch(texts)
+  def encode(self, texts: str | Sequence[str]) -> Int32[np.ndarray, 'B S']:
+    """Texts, or a single one, -> int32 [B, S], padded on the right to the longest; an encoder's end in EOS."""
+    return pad_rows(self.encode_rows(texts), pad_id=self.config.pad_id)
 
-  def encode_rows(self, texts: list[str]) -> list[list[int]]:
+  def encode_rows(self, texts: str | Sequence[str]) -> list[list[int]]:
     """The rows of `encode`, not padded; for many texts."""
+    texts = [texts] if isinstance(texts, str) else list(sequence('texts', texts, text))
     return self._tokenizer().encode_rows(texts)
 
-  def prompts(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Texts -> int32 [B, P] and [B]: a decoder-only model's prompts, and the `lengths` of each."""
+  def prompts(self, texts: str | Sequence[str]) -> tuple[Int32[np.ndarray, 'B P'], Int32[np.ndarray, ' B']]:
+    """Texts, or a single one, as a decoder-only model's prompts: int32 [B, P], and the `lengths` of each, [B]."""
     if not self.config.decoder_only:
       raise SettingError('This model has an encoder: its inputs are made by encode, without lengths.')
-    return self._tokenizer().encode_prompts(texts)
+    rows = self.encode_rows(texts)
+    return pad_rows(rows, pad_id=self.config.pad_id), np.array(list(map(len, rows)), np.int32)
 
-  def decode(self, tokens) -> list[str]:
-    """int [B, L] -> texts; what stands behind EOS is left out."""
-    return [self._tokenizer().decode(row) for row in np.asarray(tokens)]
+  def decode(self, tokens: Any, lengths: Any = None) -> list[str]:
+    """int [B, L], or a single row [L], -> texts: of each row what comes before the first of `eos_ids`.
+
+    Ids that are no piece are left out; of an encoder-decoder its padding too.
+
+    Args:
+      tokens: such as a `Result.tokens`.
+      lengths: int [B], how many of each row's tokens count; all by default.
+    """
+    tokenizer = self._tokenizer()
+    rows = tokens if isinstance(tokens, Sequence) else np.asarray(tokens)
+    if len(rows) and np.ndim(rows[0]) == 0:
+      rows = [rows]
+    left_out = () if self.config.decoder_only else (self.config.pad_id,)
+    texts = []
+    for i, row in enumerate(rows):
+      ids = integers(f'tokens[{i}]', row, (None,), '[length]').tolist() if len(row) else []
+      ids = ids if lengths is None else ids[:int(lengths[i])]
+      end = next((at for at, token in enumerate(ids) if token in self.eos_ids), None)
+      texts.append(tokenizer.decode([token for token in ids[:end] if token not in left_out]))
+    return texts
 
   def logits(self, encoder_tokens=None, decoder_tokens=None) -> jax.Array:
     """Teacher-forced raw logits: int32 [B, S] and [B, T] -> float32 [B, T, V].
@@ -165,7 +201,7 @@ class Model(struct.PyTreeNode):
           f'{self.config.vocab_size - 1}; was the text encoded with another vocabulary?')
     return tokens.astype(np.int32)
 
-  def _tokenizer(self) -> Vocabulary:
+  def _tokenizer(self) -> Tokenizer:
     if self.vocabulary is None:
       raise SettingError('This model has no vocabulary; import it with --vocabulary=FILE, '
                        'or work with token ids.')

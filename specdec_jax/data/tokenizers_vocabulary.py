@@ -3,11 +3,9 @@
 import hashlib
 import os
 
-import numpy as np
 from etils import epath
 
 from specdec_jax import paths
-from specdec_jax.data.vocabulary import pad_rows
 from specdec_jax.errors import InputError
 from specdec_jax.files.locations import absolute
 from specdec_jax.files.reading import read_text
@@ -16,11 +14,11 @@ _EOS = ('<|endoftext|>', '</s>', '[SEP]', '<eos>')  # in this order, where the m
 
 
 class TokenizersVocabulary:
-  """A tokenizer.json, or GPT-2's vocab.json with the merges.txt beside it.
+  """A `Tokenizer` of a tokenizer.json, or of GPT-2's vocab.json with the merges.txt beside it.
 
-  As `vocabulary.Vocabulary`, but that texts are prompts: nothing is put behind them, and any id,
-  0 included, is a real one. What the file's template puts before a text (such as EOS, where models
-  learnt to begin behind it) is `start`; GPT-2's own puts nothing.
+  Texts are prompts: nothing follows them, and any id, 0 included, is a real one. What the file's
+  template puts before a text (such as EOS, where models learnt to begin after it) is `start`; GPT-2's
+  own puts nothing.
   """
 
   def __init__(self, path: str | os.PathLike, eos_id: int | None = None):
@@ -36,37 +34,32 @@ class TokenizersVocabulary:
     self.start = _start(self._tokenizer)
 
   @property
+  def context_id(self) -> int:
+    """The last of `start`; EOS, which ends the text before, where nothing stands before a text."""
+    return self.start[-1] if self.start else self.eos_id
+
+  @property
   def size(self) -> int:
     return self._tokenizer.get_vocab_size()
 
   def encode(self, text: str) -> list[int]:
-    """Ids of one text, without `start` and EOS."""
+    """See `Tokenizer`."""
     return self._tokenizer.encode(text, add_special_tokens=False).ids
 
+  def model_input(self, text: str) -> list[int]:
+    """See `Tokenizer`: `start` and ids; the prompt stays open."""
+    return [*self.start, *self.encode(text)]
+
   def decode(self, ids) -> str:
-    """Text of one row of ids, up to the first EOS; ids that are no piece are skipped."""
-    ids = [int(i) for i in ids]
-    if self.eos_id in ids:
-      ids = ids[:ids.index(self.eos_id)]
-    return self._tokenizer.decode([i for i in ids if i < self.size], skip_special_tokens=False)
+    """See `Tokenizer`."""
+    return self._tokenizer.decode([int(i) for i in ids if 0 <= i < self.size], skip_special_tokens=False)
 
   def encode_rows(self, texts: list[str]) -> list[list[int]]:
-    """The rows of `encode_batch`, not padded; many texts at once take less time than one by one."""
+    """See `Tokenizer`."""
     return [[*self.start, *e.ids] for e in self._tokenizer.encode_batch(texts, add_special_tokens=False)]
 
-  def encode_batch(self, texts: list[str], max_length: int | None = None) -> np.ndarray:
-    """int32 [B, P]: `start` and each text's ids, padded with 0 on the right to the longest.
-
-    Rows of different lengths are told apart by `encode_prompts` alone.
-    """
-    return pad_rows([[*self.start, *self.encode(t)][:max_length] for t in texts])
-
-  def encode_prompts(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """`encode_batch`, and how many tokens each text has: int32 [B, P], int32 [B]."""
-    lengths = [len(self.start) + len(self.encode(t)) for t in texts]
-    return self.encode_batch(texts), np.array(lengths, np.int32)
-
   def piece(self, token: int) -> str:
+    """See `Tokenizer`."""
     found = self._tokenizer.id_to_token(int(token))
     return f'<{token}>' if found is None else self._tokenizer.decode([int(token)]) or found
 
@@ -78,7 +71,7 @@ class TokenizersVocabulary:
 
 
 def _start(tokenizer) -> tuple[int, ...]:
-  """What a template puts before a text; what it puts behind would end the prompt."""
+  """What a template puts before a text; what it puts after one would end the prompt."""
   probe = 'a'
   plain = tokenizer.encode(probe, add_special_tokens=False).ids
   whole = tokenizer.encode(probe, add_special_tokens=True).ids

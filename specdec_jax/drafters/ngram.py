@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from specdec_jax.data.vocabulary import Vocabulary
+from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.drafters import ngram_counts
 from specdec_jax.drafters.chain import distributions_along
 from specdec_jax.drafters.levels import sample_tree
@@ -50,7 +50,7 @@ class NGramDrafter(struct.PyTreeNode):
 
   @classmethod
   def fit(cls, texts: Iterable[Sequence[int]], *, order: int = 2, successors: int = 32,
-          vocabulary: Vocabulary | None = None, num_tokens: int | None = None, eos_id: int = 1,
+          vocabulary: Tokenizer | None = None, num_tokens: int | None = None, eos_id: int = 1,
           start_id: int = 0) -> 'NGramDrafter':
     """Counts target texts.
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from specdec_jax.data.vocabulary import pad_rows
+from specdec_jax.data.padding import pad_rows
 from specdec_jax.errors import SettingError
 from specdec_jax.jobs.progress import Progress
 
@@ -23,7 +23,7 @@ class Batch:
 
   Attributes:
     indices: int [n], which inputs these are; n <= B.
-    tokens: int32 [B, S], 0-padded; rows n to B repeat row n - 1 and are dropped afterwards.
+    tokens: int32 [B, S], padded on the right; rows n to B repeat row n - 1 and are dropped afterwards.
     ids: int64 [B], what the random keys come from.
     lengths: int32 [B], of a decoder-only model's prompts; None of encoder inputs.
   """
@@ -43,12 +43,14 @@ class Inputs:
     rows: token ids of each, EOS last in an encoder's.
     cut: how many were longer than the limit and cut.
     prompts: whether they are a decoder-only model's.
+    pad_id: what the model's inputs are padded with.
   """
 
   examples: Sequence
   rows: list[list[int]]
   cut: int
   prompts: bool = False
+  pad_id: int = 0
 
 
 def encode(model, examples: Iterable, max_input_len: int, long_inputs: str = 'refuse',
@@ -79,7 +81,7 @@ def encode(model, examples: Iterable, max_input_len: int, long_inputs: str = 're
     raise SettingError(f'Example {empty[0]} is an empty prompt; a decoder-only model needs a token to go on from.')
   for i in long:  # a prompt keeps its end, an encoder's input its beginning and EOS
     rows[i] = rows[i][-max_input_len:] if prompts else rows[i][:max_input_len - 1] + rows[i][-1:]
-  return Inputs(examples, rows, len(long), prompts)
+  return Inputs(examples, rows, len(long), prompts, model.config.pad_id)
 
 
 def _tokenized(model, texts: list[str]) -> list[list[int]]:
@@ -115,7 +117,7 @@ def batches(inputs: Inputs, batch_size: int, max_input_len: int, indices=None,
       members = group[start:start + batch_size]
       padded = members + members[-1:] * (batch_size - len(members))
       made.append(Batch(indices=np.array(members),
-                        tokens=pad_rows([inputs.rows[i] for i in padded], length),
+                        tokens=pad_rows([inputs.rows[i] for i in padded], length, inputs.pad_id),
                         ids=np.array([key_id(inputs.examples[i].id) for i in padded]),
                         lengths=(np.array([len(inputs.rows[i]) for i in padded], np.int32)
                                  if inputs.prompts else None)))

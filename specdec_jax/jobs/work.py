@@ -82,7 +82,7 @@ def decode_all(name: str, method: Callable[[Model, Batch], Result], target: Mode
 
 def records(target: Model, inputs: Inputs, batch: Batch, result: Result) -> dict[int, dict]:
   """The lines of one batch by place in the input."""
-  texts = target.decode(result.tokens)
+  texts = target.decode(result.tokens, result.lengths)
   lines = {}
   for row, index in enumerate(batch.indices.tolist()):
     example, stats = inputs.examples[index], result.stats

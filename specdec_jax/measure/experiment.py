@@ -122,7 +122,7 @@ def texts(target, batches, timed: Timed) -> list[str]:
   """What a method generated, in the order of the inputs."""
   found = {}
   for batch, result in zip(batches, timed.results):
-    found.update(zip(batch.indices.tolist(), target.decode(result.tokens)))
+    found.update(zip(batch.indices.tolist(), target.decode(result.tokens, result.lengths)))
   return [found[i] for i in range(len(found))]
 
 

@@ -4,7 +4,7 @@ import dataclasses
 
 from specdec_jax import checks
 from specdec_jax.errors import SettingError
-from specdec_jax.models.activations import ACTIVATIONS
+from specdec_jax.models import config_checks
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,12 +56,25 @@ class T5Config:
   num_pieces: int = 0
 
   def __post_init__(self):
-    activations = checks.sequence('T5Config.mlp_activations', self.mlp_activations,
-                                  lambda name, value: checks.choice(name, value, ACTIVATIONS))
-    object.__setattr__(self, 'mlp_activations', activations)
-    _set_eos(self, 1)
-    _check(self, 'vocab_size', 'emb_dim', 'num_heads', 'head_dim', 'mlp_dim',
-           'num_encoder_layers', 'num_decoder_layers', 'num_buckets', 'max_distance')
+    config_checks.set_eos(self, 1)
+    config_checks.check_fields(self, {
+        'vocab_size': config_checks.rows, 'emb_dim': config_checks.width, 'num_heads': config_checks.width,
+        'head_dim': config_checks.width, 'mlp_dim': config_checks.width, 'num_encoder_layers': config_checks.layers,
+        'num_decoder_layers': config_checks.layers, 'mlp_activations': config_checks.activations,
+        'dropout_rate': config_checks.rate, 'logits_via_embedding': checks.flag, 'scale_tied_logits': checks.flag,
+        'relative_bias_per_layer': checks.flag, 'num_buckets': config_checks.num_buckets,
+        'max_distance': config_checks.between(1, config_checks.MOST_POSITIONS),
+        'layer_norm_epsilon': config_checks.epsilon, 'dtype': config_checks.dtype,
+        'num_pieces': config_checks.between(0, config_checks.MOST_ROWS)})
+    if self.max_distance <= self.num_buckets // 2:  # distances below have buckets of their own
+      raise SettingError(f'T5Config.max_distance is {self.max_distance}; it must be above {self.num_buckets // 2}, '
+                         'half of num_buckets.')
+    config_checks.check_ids(self, ('decoder_start_id', 'pad_id'))
+
+  @property
+  def description(self) -> str:
+    return (f'T5 ({self.num_encoder_layers} encoder and {self.num_decoder_layers} decoder layers of '
+            f'width {self.emb_dim}, {self.dtype})')
 
   @property
   def attention_dim(self) -> int:
@@ -83,7 +96,8 @@ class GPT2Config:
     activation: a name of `activations.ACTIVATIONS`: 'gelu' (tanh approximation, GPT-2's own), 'gelu_exact', ...
     dropout_rate: used in training only.
     layer_norm_epsilon: added to the variance.
-    dtype, eos_id (50256 by default), eos_ids, num_pieces: as in `T5Config`; any id may be a real one, 0 included.
+    dtype, eos_id (the last id by default: 50256 in GPT-2), eos_ids, num_pieces: as in `T5Config`; any id may be a
+      real one, 0 included.
   """
 
   vocab_size: int = 50257
@@ -101,12 +115,22 @@ class GPT2Config:
   num_pieces: int = 0
 
   def __post_init__(self):
-    _set_eos(self, 50256)
+    config_checks.check_fields(self, {
+        'vocab_size': config_checks.rows, 'emb_dim': config_checks.width, 'num_heads': config_checks.width,
+        'num_layers': config_checks.layers, 'mlp_dim': config_checks.between(0, config_checks.MOST_WIDTH),
+        'max_positions': config_checks.between(1, config_checks.MOST_POSITIONS),
+        'activation': config_checks.activation, 'dropout_rate': config_checks.rate,
+        'layer_norm_epsilon': config_checks.epsilon, 'dtype': config_checks.dtype,
+        'num_pieces': config_checks.between(0, config_checks.MOST_ROWS)})
+    config_checks.set_eos(self, (self.num_pieces or self.vocab_size) - 1)
     object.__setattr__(self, 'mlp_dim', self.mlp_dim or 4 * self.emb_dim)
-    _check(self, 'vocab_size', 'emb_dim', 'num_heads', 'num_layers', 'mlp_dim', 'max_positions')
     if self.emb_dim % self.num_heads:
       raise SettingError(f'GPT2Config.emb_dim is {self.emb_dim}, which {self.num_heads} heads do not divide.')
-    checks.choice('GPT2Config.activation', self.activation, ACTIVATIONS)
+    config_checks.check_ids(self, ())
+
+  @property
+  def description(self) -> str:
+    return f'GPT-2 ({self.num_layers} layers of width {self.emb_dim}, {self.dtype})'
 
   @property
   def head_dim(self) -> int:
@@ -121,31 +145,10 @@ class GPT2Config:
     return True
 
   @property
+  def pad_id(self) -> int:
+    """Of prompts, whose lengths tell it from tokens."""
+    return 0
+
+  @property
   def decoder_only(self) -> bool:
     return True
-
-
-def _set_eos(config, default: int) -> None:
-  """Makes eos_id and eos_ids agree where one of them is given; SettingError where they contradict each other."""
-  ids = tuple(config.eos_ids)
-  eos_id = config.eos_id if config.eos_id is not None else ids[0] if ids else default
-  if len(ids) < 2:
-    ids = (eos_id,)  # what `dataclasses.replace(config, eos_id=...)` leaves of a single one
-  if ids[0] != eos_id:
-    raise SettingError(f'{type(config).__name__}.eos_id is {eos_id}, but eos_ids are {ids}: eos_id must be the '
-                       'first of them; give both.')
-  object.__setattr__(config, 'eos_id', eos_id)
-  object.__setattr__(config, 'eos_ids', ids)
-
-
-def _check(config, *sizes: str) -> None:
-  name = type(config).__name__
-  if config.dtype not in ('float32', 'bfloat16'):
-    raise SettingError(f"{name}.dtype is '{config.dtype}'; use 'float32' or 'bfloat16' "
-                     '(float16 overflows in the feed-forward layers of T5 v1.1).')
-  for size in sizes:
-    if getattr(config, size) < 1:
-      raise SettingError(f'{name}.{size} is {getattr(config, size)}; it must be at least 1.')
-  if not 0 <= config.num_pieces <= config.vocab_size:
-    raise SettingError(f'The vocabulary has {config.num_pieces} pieces but the model only '
-                     f'{config.vocab_size} rows; this is not the vocabulary of this model.')

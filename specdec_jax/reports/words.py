@@ -8,11 +8,7 @@ from specdec_jax.sampling import Sampling
 
 def model_name(model: Model) -> str:
   """'T5 (24 encoder and 24 decoder layers of width 4096, bfloat16)'."""
-  cfg = model.config
-  if cfg.decoder_only:
-    return f'GPT-2 ({cfg.num_layers} layers of width {cfg.emb_dim}, {cfg.dtype})'
-  return (f'T5 ({cfg.num_encoder_layers} encoder and {cfg.num_decoder_layers} decoder layers of '
-          f'width {cfg.emb_dim}, {cfg.dtype})')
+  return model.config.description
 
 
 def sampling_name(sampling: Sampling) -> str:

@@ -8,12 +8,12 @@ import numpy as np
 
 from specdec_jax.checkpoints.ngram_tables import save_ngram
 from specdec_jax.data.examples import texts_of
-from specdec_jax.data.vocabulary import Vocabulary
+from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.drafters.ngram import NGramDrafter
 from specdec_jax.jobs import output
 
 
-def fit_ngram(output_dir: str, vocabulary: Vocabulary = gin.REQUIRED,
+def fit_ngram(output_dir: str, vocabulary: Tokenizer = gin.REQUIRED,
               examples: Iterable = gin.REQUIRED, field: str = 'reference', order: int = 2,
               successors: int = 32) -> dict:
   """Counts the tokens of texts into `output_dir`/ngram, for `load_ngram`.
@@ -32,9 +32,8 @@ def fit_ngram(output_dir: str, vocabulary: Vocabulary = gin.REQUIRED,
   """
   texts = texts_of(examples, field, 'fit_ngram')
   rows = (vocabulary.encode(text) + [vocabulary.eos_id] for text in texts)
-  start = getattr(vocabulary, 'start', (0,)) or (vocabulary.eos_id,)  # what first tokens stand behind
   table = NGramDrafter.fit(rows, order=order, successors=successors, vocabulary=vocabulary,
-                           start_id=start[-1])
+                           start_id=vocabulary.context_id)
   path = os.path.join(output_dir, 'ngram')
   save_ngram(table, path, overwrite=True)
   tokens, pairs = table.num_counted, np.asarray(table.counts, np.int64).sum()

@@ -8,7 +8,7 @@ import gin
 
 from specdec_jax.checkpoints.directory import save_model
 from specdec_jax.checks import whole
-from specdec_jax.data.vocabulary import Vocabulary
+from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.errors import SettingError
 from specdec_jax.jobs import output
 from specdec_jax.model import Model
@@ -21,7 +21,7 @@ from specdec_jax.training.trainer import evaluate, train as train_loop
 
 
 def train(output_dir: str, config: T5Config | GPT2Config = gin.REQUIRED,
-          vocabulary: Vocabulary = gin.REQUIRED, train_pairs=gin.REQUIRED,
+          vocabulary: Tokenizer = gin.REQUIRED, train_pairs=gin.REQUIRED,
           validation_pairs=gin.REQUIRED, make_optimizer=gin.REQUIRED, steps: int = gin.REQUIRED,
           init_from: Model | None = None, teacher: Model | None = None, divergence: str = 'kl',
           tokens_per_batch: int = 2048, buckets=BUCKETS, source_buckets=(), label_smoothing: float = 0.0,
@@ -54,9 +54,9 @@ def train(output_dir: str, config: T5Config | GPT2Config = gin.REQUIRED,
   Returns:
     The report, also in `output_dir`/report.json.
   """
-  config = dataclasses.replace(config, num_pieces=vocabulary.size)
+  eos = {'eos_id': vocabulary.eos_id} if config.decoder_only else {}
+  config = dataclasses.replace(config, num_pieces=vocabulary.size, **eos)
   if config.decoder_only:
-    config = dataclasses.replace(config, eos_id=vocabulary.eos_id)
     if max(buckets) > config.max_positions:
       raise SettingError(f'train.buckets go up to {max(buckets)} tokens, and the model has '
                        f'{config.max_positions} positions (GPT2Config.max_positions); leave longer ones out.')
@@ -71,7 +71,7 @@ def train(output_dir: str, config: T5Config | GPT2Config = gin.REQUIRED,
                      "label smoothing 'tvd'.")
   in_batches = lambda pairs: Batches(
       pairs, tokens_per_batch, seed, tuple(buckets), tuple(source_buckets),
-      microbatches * (mesh.data if mesh else 1))
+      microbatches * (mesh.data if mesh else 1), config.pad_id)
   batches, validation = in_batches(concatenate(train_pairs)), in_batches(validation_pairs)
   to_translate = validation_pairs[:bleu_pairs]
   as_model = lambda params: Model(params, dataclasses.replace(config, dtype='float32'), vocabulary)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from specdec_jax.data.vocabulary import pad_rows
+from specdec_jax.data.padding import pad_rows
 from specdec_jax.errors import SettingError
 
 Pair = tuple[Any, Any]  # ids of source and target: lists or arrays of int
@@ -25,6 +25,7 @@ class Batches:
     buckets: lengths that targets are padded to; longer pairs are left out.
     source_buckets: the sources' own; without any, a pair's two sides share a bucket.
     rows_multiple: batches have a multiple of so many rows.
+    pad_id: what sources are padded with; targets are padded with 0.
   """
 
   pairs: list[Pair]
@@ -33,6 +34,7 @@ class Batches:
   buckets: tuple[int, ...] = BUCKETS
   source_buckets: tuple[int, ...] = ()
   rows_multiple: int = 1
+  pad_id: int = 0
 
   def __post_init__(self):
     self._shapes = sorted(itertools.product(self.source_buckets, self.buckets), key=sum) if (
@@ -76,5 +78,7 @@ class Batches:
   def _make(self, bucket: int, members) -> dict[str, np.ndarray]:
     rows = self._rows(bucket)
     fill = [[]] * (rows - len(members))
-    sides = zip(('encoder_tokens', 'targets'), zip(*(self.pairs[i] for i in members)), self._shapes[bucket])
-    return {name: pad_rows([*side, *fill], length) for name, side, length in sides}
+    sources, targets = zip(*(self.pairs[i] for i in members))
+    source_length, target_length = self._shapes[bucket]
+    return {'encoder_tokens': pad_rows([*sources, *fill], source_length, self.pad_id),
+            'targets': pad_rows([*targets, *fill], target_length)}

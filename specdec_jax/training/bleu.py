@@ -3,7 +3,7 @@
 import numpy as np
 
 from specdec_jax.data import metrics
-from specdec_jax.data.vocabulary import pad_rows
+from specdec_jax.data.padding import pad_rows
 from specdec_jax.decoding import autoregressive_decode
 from specdec_jax.model import Model
 from specdec_jax.sampling import Sampling
@@ -17,10 +17,10 @@ def bleu(model: Model, pairs, max_decode_len: int = 128, batch_size: int = 32) -
     members = order[start:start + batch_size]
     filled = np.resize(members, batch_size)
     longest = max(len(pairs[i][0]) for i in members)
-    tokens = pad_rows([pairs[i][0] for i in filled], -(-longest // 32) * 32)
+    tokens = pad_rows([pairs[i][0] for i in filled], -(-longest // 32) * 32, model.config.pad_id)
     result = autoregressive_decode(model, tokens, sampling=Sampling(temperature=0),
                                    max_decode_len=max_decode_len)
     for i, text in zip(members, model.decode(result.tokens)):
       hypotheses[i] = text
-  references = model.decode(pad_rows([target for _, target in pairs], max(len(target) for _, target in pairs)))
+  references = model.decode([target for _, target in pairs])
   return metrics.bleu(hypotheses, references)

@@ -7,13 +7,13 @@ import numpy as np
 from specdec_jax.data.examples import Field, read_examples, texts_of
 from specdec_jax.data.lines import BadLine, decoded, json_object, raw_lines
 from specdec_jax.data.tasks import iterate_task
-from specdec_jax.data.vocabulary import Vocabulary
+from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.errors import InputError
 from specdec_jax.paths import resolve
 from specdec_jax.training.batches import Pair
 
 
-def read_pairs(path: str, vocabulary: Vocabulary, text_field: Field | None = None,
+def read_pairs(path: str, vocabulary: Tokenizer, text_field: Field | None = None,
                reference_field: Field = 1) -> list[Pair]:
   """Source and target ids, both ending in EOS, of a file that `data.examples` reads.
 
@@ -61,7 +61,7 @@ def _pack(rows, length, seed):
   return [np.concatenate(members) for members in packed]
 
 
-def read_predictions(path: str, vocabulary: Vocabulary) -> list[Pair]:
+def read_predictions(path: str, vocabulary: Tokenizer) -> list[Pair]:
   """Inputs and the target's own tokens from the predictions of a decode run.
 
   For distillation: the ids that the target emitted, not its text tokenised again.
@@ -78,7 +78,7 @@ def read_predictions(path: str, vocabulary: Vocabulary) -> list[Pair]:
   return pairs
 
 
-def task_pairs(name: str, vocabulary: Vocabulary, split: str = 'train', module: str | None = None,
+def task_pairs(name: str, vocabulary: Tokenizer, split: str = 'train', module: str | None = None,
                limit: int | None = None, files=None, data_dir: str | None = None,
                max_source_len: int = 512, max_target_len: int = 512) -> list[Pair]:
   """Source and target ids of a seqio task, both ending in EOS, cut to so many tokens as T5 does.

@@ -1,0 +1,49 @@
+"""What a vocabulary is to everything that uses one: anything with these methods."""
+
+from typing import Protocol, runtime_checkable
+
+
+@runtime_checkable
+class Tokenizer(Protocol):
+  """Texts to token ids and back; compared and hashed by its contents.
+
+  Attributes:
+    path: the file it was read from.
+    model_bytes: contents of the file that a model directory keeps of it.
+    digest: of model_bytes, hexadecimal.
+    eos_id: the id that ends a text.
+    start: ids that stand before a text in a prompt; none in an encoder's inputs.
+    context_id: the id that a decoder is fed before a text's first token: what the first token of a text follows.
+  """
+
+  path: str
+  model_bytes: bytes
+  digest: str
+
+  @property
+  def size(self) -> int:
+    """Number of pieces: ids are 0 to size - 1."""
+
+  @property
+  def eos_id(self) -> int: ...
+
+  @property
+  def start(self) -> tuple[int, ...]: ...
+
+  @property
+  def context_id(self) -> int: ...
+
+  def encode(self, text: str) -> list[int]:
+    """Ids of one text alone, without `start` and EOS."""
+
+  def model_input(self, text: str) -> list[int]:
+    """Ids of one text as a model takes them: EOS after an encoder's input, `start` before a prompt."""
+
+  def encode_rows(self, texts: list[str]) -> list[list[int]]:
+    """`model_input` of each; many texts at once take less time than one by one."""
+
+  def decode(self, ids: list[int]) -> str:
+    """Text of ids; those that are no piece are skipped. An id that ends texts is not looked for."""
+
+  def piece(self, token: int) -> str:
+    """One id as a person may read it."""
