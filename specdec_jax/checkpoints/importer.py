@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from specdec_jax.checkpoints import directory as directory_lib, storage as storage_lib
 from specdec_jax.checkpoints.formats import open_checkpoint
+from specdec_jax.checkpoints.gin_fields import fields_from_gin
 from specdec_jax.checkpoints.readers import Reader
-from specdec_jax.checkpoints.sizes import config_from_leaves, fields_from_gin
+from specdec_jax.checkpoints.sizes import config_from_leaves
 from specdec_jax.errors import CheckpointError, SettingError
 from specdec_jax.files.locations import absolute
 from specdec_jax.models.config import GPT2Config, T5Config
@@ -71,7 +72,7 @@ def import_checkpoint(path: str | os.PathLike, output: str | os.PathLike, checkp
 
 def _configure(config, gin_file, vocabulary, extra_ids: int | None):
   """The checkpoint's configuration, changed by gin and the vocabulary."""
-  fields = fields_from_gin(gin_file, type(config).__name__) if gin_file else {}
+  fields = fields_from_gin(gin_file, type(config)) if gin_file else {}
   if vocabulary is not None:
     extra = _EXTRA_IDS.get(vocabulary.size, 0) if extra_ids is None else extra_ids
     fields = {'eos_id': vocabulary.eos_id, 'num_pieces': vocabulary.size + extra, **fields}

@@ -1,12 +1,10 @@
-"""The configuration of a T5X checkpoint, which carries none: from shapes or a gin file."""
+"""The configuration of a T5X checkpoint, which carries none, read off its shapes."""
 
-import os
 import re
 
 from specdec_jax.checkpoints.readers import Leaf
-from specdec_jax.checkpoints.storage import first_line
 from specdec_jax.errors import CheckpointError
-from specdec_jax.models.config import GPT2Config, T5Config
+from specdec_jax.models.config import T5Config
 
 
 def config_from_leaves(leaves: dict[str, Leaf], source: str) -> T5Config:
@@ -49,31 +47,3 @@ def config_from_leaves(leaves: dict[str, Leaf], source: str) -> T5Config:
       logits_via_embedding='decoder/logits_dense/kernel' not in leaves,
       relative_bias_per_layer=any(re.match(r'decoder/layers_\d+/relpos_bias/', p) for p in leaves),
       num_buckets=buckets)
-
-
-def fields_from_gin(gin_file: str | os.PathLike, name: str = 'T5Config') -> dict:
-  """What a gin file such as gin/models/t5_1_1_xxl.gin sets of T5Config or GPT2Config, {field: value}.
-
-  Other settings of the file are passed over. Clears gin's configuration.
-  """
-  import gin
-
-  from specdec_jax.paths import gin_search_paths
-  try:
-    gin.get_configurable(name)
-  except ValueError:
-    gin.external_configurable({'T5Config': T5Config, 'GPT2Config': GPT2Config}[name])
-  for path in gin_search_paths():
-    gin.add_config_file_search_path(str(path))
-  gin.clear_config()
-  try:
-    gin.parse_config_file(os.fspath(gin_file), skip_unknown=True)
-    fields = dict(gin.get_bindings(name))
-  except (OSError, ValueError, SyntaxError, ImportError) as e:
-    raise CheckpointError(f"gin file '{gin_file}': {first_line(e)}") from e
-  finally:
-    gin.clear_config()
-  if not fields:
-    raise CheckpointError(f"gin file '{gin_file}' sets nothing of {name}; "
-                          'see gin/models for examples.')
-  return fields

@@ -13,7 +13,7 @@ from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.drafters.lookup import LookupDrafter
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.drafters.random import RandomDrafter
-from specdec_jax.models.config import GPT2Config, T5Config
+from specdec_jax.models.known import CONFIGURABLES as CONFIGS
 from specdec_jax.parallel.hosts import Hosts
 from specdec_jax.parallel.mesh import Mesh
 from specdec_jax.runs import registry
@@ -21,7 +21,7 @@ from specdec_jax.sampling import Sampling
 from specdec_jax.training import optimizer, pairs
 
 for _light in (
-    Sampling, Mesh, Hosts, ModelDrafter, LookupDrafter, RandomDrafter, T5Config, GPT2Config,
+    Sampling, Mesh, Hosts, ModelDrafter, LookupDrafter, RandomDrafter, *CONFIGS.values(),
     logits_processors.RepetitionPenalty, logits_processors.MinimumLength, logits_processors.ForbiddenTokens):
   bindings.register(_light, light=True)
 

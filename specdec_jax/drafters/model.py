@@ -13,6 +13,7 @@ from specdec_jax.drafters.interface import Request
 from specdec_jax.drafters.levels import sample_tree
 from specdec_jax.errors import SettingError
 from specdec_jax.model import Model
+from specdec_jax.models.config_checks import only_padding_apart
 from specdec_jax.tree import Tree
 from specdec_jax.tree_layout import layout
 
@@ -40,7 +41,7 @@ class ModelDrafter(struct.PyTreeNode):
             f'({ours.vocabulary.size} and {theirs.vocabulary.size} pieces, '
             f'{ours.vocabulary.digest[:8]} and {theirs.vocabulary.digest[:8]}); '
             'speculative decoding needs one tokenizer for both.')
-    elif abs(ours.config.vocab_size - theirs.config.vocab_size) >= 128:
+    elif not only_padding_apart(ours.config.vocab_size, theirs.config.vocab_size):
       raise SettingError(
           f'The draft has {ours.config.vocab_size} logits, the target {theirs.config.vocab_size}: '
           'more than padding rows apart, so they cannot share a tokenizer. '

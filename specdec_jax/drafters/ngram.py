@@ -12,6 +12,7 @@ from specdec_jax.drafters import ngram_counts
 from specdec_jax.drafters.chain import distributions_along
 from specdec_jax.drafters.levels import sample_tree
 from specdec_jax.errors import SettingError
+from specdec_jax.models.config_checks import only_padding_apart
 
 _NAMES = {1: 'unigram', 2: 'bigram'}
 _DISCOUNT = 0.5  # taken from every pair's count and given to the pairs not in the table
@@ -97,7 +98,7 @@ class NGramDrafter(struct.PyTreeNode):
             f'The {self.name} was counted with another tokenizer than the target\'s '
             f'({self.digest[:8]}; the target has {theirs.size} pieces, {theirs.digest[:8]}); fit one '
             "with the target's.")
-    elif abs(ours - target.config.vocab_size) >= 128:
+    elif not only_padding_apart(ours, target.config.vocab_size):
       raise SettingError(f'The {self.name} has {ours} tokens, the target {target.config.vocab_size} '
                        'logits: more than padding rows apart; fit one with the target\'s vocabulary.')
 

@@ -92,6 +92,11 @@ def check_eos(kind: str, eos_ids: tuple[int, ...], num_tokens: int) -> None:
                          "vocabulary's end of text.")
 
 
+def only_padding_apart(rows: int, other_rows: int) -> bool:
+  """Whether two tables of logits may be of one vocabulary: they are padded to a multiple of 128 rows, or not at all."""
+  return abs(rows - other_rows) < 128
+
+
 def eos_difference(config: Any, vocabulary: Tokenizer | None) -> str | None:
   """A sentence for the user where a vocabulary's end of text is none of the configuration's; None where it is."""
   if vocabulary is None or vocabulary.eos_id in config.eos_ids:

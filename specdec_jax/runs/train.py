@@ -56,9 +56,8 @@ def train(output_dir: str, config: T5Config | GPT2Config = gin.REQUIRED,
   """
   eos = {'eos_id': vocabulary.eos_id} if config.decoder_only else {}
   config = dataclasses.replace(config, num_pieces=vocabulary.size, **eos)
-  if config.decoder_only:
-    if max(buckets) > config.max_positions:
-      raise SettingError(f'train.buckets go up to {max(buckets)} tokens, and the model has '
+  if config.decoder_only and max(buckets) > config.max_positions:
+    raise SettingError(f'train.buckets go up to {max(buckets)} tokens, and the model has '
                        f'{config.max_positions} positions (GPT2Config.max_positions); leave longer ones out.')
   if init_from is not None and _sizes(init_from.config) != _sizes(config):
     raise SettingError(f'init_from has the sizes {_sizes(init_from.config)}, '

@@ -1,10 +1,7 @@
 """Models as shapes: everything the compiler needs of them, and nothing of it allocated."""
 
-import ast
 import dataclasses
 import os
-import pathlib
-import re
 
 import jax
 import jax.numpy as jnp
@@ -16,23 +13,22 @@ from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.errors import SettingError
 from specdec_jax.model import Model
 from specdec_jax.models.config import GPT2Config, T5Config
+from specdec_jax.models.known import known_config, known_names
 from specdec_jax.models.parameters import is_matrix, parameter_shapes
-
-_CONFIGS = {config.__name__: config for config in (T5Config, GPT2Config)}
 
 
 def abstract_model(model, dtype: str = 'bfloat16') -> Model:
   """A `Model` whose weights are jax.ShapeDtypeStructs.
 
   Args:
-    model: a name such as 't5_1_1_xxl' (a file of gin/models), a model directory
+    model: a name such as 't5_1_1_xxl' (see `models.known`), a model directory
       ('embedded:ende/target' is a shipped one), a configuration, or a `Model`.
     dtype: of kernels and embedding; norms and biases are float32.
   """
   if isinstance(model, Model):
     config, vocabulary = model.config, model.vocabulary
   else:
-    config, vocabulary = model if isinstance(model, tuple(_CONFIGS.values())) else _config(model), None
+    config, vocabulary = model if isinstance(model, (T5Config, GPT2Config)) else _config(model), None
   config = dataclasses.replace(config, dtype=dtype)
   params = {name: jax.ShapeDtypeStruct(shape, jnp.dtype(dtype if is_matrix(name, shape) else 'float32'))
             for name, shape in parameter_shapes(config).items()}
@@ -57,20 +53,8 @@ def num_bytes(tree) -> int:
 
 def _config(name: str | os.PathLike) -> T5Config | GPT2Config:
   name = os.fspath(name)
-  if re.fullmatch(r'\w+', name):
-    for root in paths.gin_search_paths():
-      file = root / 'gin' / 'models' / f'{name}.gin'
-      if file.exists():
-        return _parse(file)
-  elif name.startswith(paths.EMBEDDED_PREFIX) or os.path.isdir(name) or '://' in name:
+  if name.startswith(paths.EMBEDDED_PREFIX) or os.path.isdir(name) or '://' in name:
     return read_config(paths.resolve(name))[0]
-  known = sorted({f.stem for root in paths.gin_search_paths() for f in (root / 'gin/models').glob('*.gin')})
-  raise SettingError(f"There is no model '{name}': give a model directory or one of {', '.join(known)}.")
-
-
-def _parse(file: pathlib.Path) -> T5Config | GPT2Config:
-  """What a file of gin/models configures. gin itself would forget the running configuration."""
-  text = file.read_text(encoding='utf-8')
-  config, = {_CONFIGS[name] for name in re.findall(r'^(\w+Config)\b', text, re.MULTILINE)}
-  found = re.findall(r'^(?:  |\w+Config\.)(\w+) = (.+)$', text, re.MULTILINE)
-  return config(**{name: ast.literal_eval(value) for name, value in found})
+  if name not in known_names():
+    raise SettingError(f"There is no model '{name}': give a model directory or one of {', '.join(known_names())}.")
+  return known_config(name)
