@@ -1,109 +1,92 @@
-"""Aligned English-German texts in four public packages; each function yields (English, German)."""
+"""The public packages whose English and German texts become pairs."""
 
-import html.parser
-import json
+import dataclasses
 import pathlib
-import re
-import struct
-import zipfile
+from collections.abc import Callable
 
-VOID_TAGS = frozenset('area base br col embed hr img input link meta source track wbr'.split())
-DIAGNOSTIC = re.compile(r'diag\(\d+, \d+ /\*[^*]*\*/, "((?:[^"\\]|\\.)*)", "((?:[^"\\]|\\.)*)"')
+import ende_alignment as alignment
+from ende_packages import Package
 
 
-class _Paragraphs(html.parser.HTMLParser):
-  """Text of the elements whose id starts with par_id or hd_id, by id (the first of each)."""
+@dataclasses.dataclass(frozen=True)
+class Source:
+  """Packages of one project, the licence of their texts, and what pairs these up in a folder of the unpacked files."""
 
-  def __init__(self):
-    super().__init__(convert_charrefs=True)
-    self.texts, self._id, self._depth, self._parts = {}, None, 0, []
-
-  def handle_starttag(self, tag, attrs):
-    if tag in VOID_TAGS:
-      return
-    if self._id is not None:
-      self._depth += 1
-    elif (element := dict(attrs).get('id') or '').startswith(('par_id', 'hd_id')):
-      self._id, self._depth, self._parts = element, 1, []
-
-  def handle_data(self, data):
-    if self._id is not None:
-      self._parts.append(data)
-
-  def handle_endtag(self, tag):
-    if self._id is None or tag in VOID_TAGS:
-      return
-    self._depth -= 1
-    if self._depth == 0:
-      self.texts.setdefault(self._id, ''.join(self._parts))
-      self._id = None
+  name: str
+  licence: str
+  packages: tuple[Package, ...]
+  pairs: Callable[[pathlib.Path], alignment.Pairs]
 
 
-def html_paragraphs(page: str) -> dict[str, str]:
-  """Help page -> texts by element id."""
-  parser = _Paragraphs()
-  parser.feed(page)
-  return parser.texts
-
-
-def libreoffice_help(root: pathlib.Path):
-  """Pairs of an unpacked help tree: pages of the same path, elements of the same id."""
-  english = root / 'usr/share/libreoffice/help/en-US'
-  for page in sorted(english.rglob('*.html')):
-    other = english.parent / 'de' / page.relative_to(english)
-    if other.is_file():
-      german = html_paragraphs(other.read_text(encoding='utf-8'))
-      for element, text in html_paragraphs(page.read_text(encoding='utf-8')).items():
-        if element in german:
-          yield text, german[element]
-
-
-def read_mo(data: bytes) -> list[tuple[str, str]]:
-  """GNU gettext catalogue (.mo) -> (msgid, msgstr) pairs, contexts and plural forms cut off."""
-  order = {b'\xde\x12\x04\x95': '<', b'\x95\x04\x12\xde': '>'}.get(data[:4])
-  if order is None:
-    raise ValueError('Not a .mo catalogue.')
-  count, originals, translations = struct.unpack_from(f'{order}3I', data, 8)
-
-  def text(table, i):
-    length, start = struct.unpack_from(f'{order}2I', data, table + 8 * i)
-    return data[start:start + length].decode('utf-8').split('\0')[0].split('\x04')[-1]
-
-  return [(text(originals, i), text(translations, i)) for i in range(count)]
-
-
-def libreoffice_messages(root: pathlib.Path):
-  """Pairs of the German user-interface catalogues of an unpacked tree."""
-  for path in sorted(root.rglob('LC_MESSAGES/*.mo')):
-    yield from read_mo(path.read_bytes())
-
-
-def _leaves(tree, prefix=()):
-  for key, value in tree.items():
-    if isinstance(value, dict):
-      yield from _leaves(value, prefix + (key,))
-    elif isinstance(value, str):
-      yield prefix + (key,), value
-
-
-def home_assistant(wheel: pathlib.Path):
-  """Pairs of the integrations' translation files: the same key in en.json and de.json."""
-  with zipfile.ZipFile(wheel) as archive:
-    names = set(archive.namelist())
-    for name in sorted(n for n in names if n.endswith('translations/en.json')):
-      other = name.removesuffix('en.json') + 'de.json'
-      if other in names:
-        german = dict(_leaves(json.loads(archive.read(other))))
-        for key, text in _leaves(json.loads(archive.read(name))):
-          if key in german:
-            yield text, german[key]
-
-
-def typescript(root: pathlib.Path):
-  """Pairs of the compiler's messages: the English in its source, the German by message key."""
-  source = (root / 'package/lib/typescript.js').read_text(encoding='utf-8')
-  path = root / 'package/lib/de/diagnosticMessages.generated.json'
-  german = json.loads(path.read_text(encoding='utf-8'))
-  for key, text in DIAGNOSTIC.findall(source):
-    if key in german:
-      yield json.loads(f'"{text}"'), german[key]
+GERMAN_CATALOGUE = r'/de(_DE)?/LC_MESSAGES/[^/]*\.mo$'
+OPENUI5 = (('sap.f', '1.152.0'), ('sap.m', '1.152.0'), ('sap.ui.core', '1.152.0'), ('sap.ui.fl', '1.152.0'),
+           ('sap.ui.integration', '1.150.0'), ('sap.ui.mdc', '1.152.0'), ('sap.ui.rta', '1.146.0'),
+           ('sap.ui.table', '1.152.0'), ('sap.ui.unified', '1.152.0'), ('sap.uxap', '1.152.0'))
+# The validation and test sets and the vocabulary come from these.
+FIRST = (
+    Source('libreoffice-help', 'MPL-2.0', (
+        Package('debian', 'libreoffice-help-en-us', wanted=r'\.html$'),
+        Package('debian', 'libreoffice-help-de', wanted=r'\.html$')), alignment.libreoffice_help),
+    Source('libreoffice-l10n', 'MPL-2.0', (
+        Package('debian', 'libreoffice-l10n-de', wanted=r'LC_MESSAGES/.*\.mo$'),), alignment.catalogues),
+    Source('home-assistant', 'Apache-2.0', (
+        Package('pypi', 'homeassistant', '2026.2.3', r'translations/(en|de)\.json$'),),
+           alignment.json_pairs('translations/en.json', 'de.json')),
+    Source('typescript', 'Apache-2.0', (
+        Package('npm', 'typescript', '5.9.3', r'lib/typescript\.js$|lib/de/'),), alignment.typescript),
+)
+# More pairs to train on.
+FURTHER = (
+    Source('vscode', 'MIT', (
+        Package('npm', '@codingame/monaco-vscode-language-pack-de', '25.1.2', 'translations/'),
+        Package('npm', '@codingame/monaco-vscode-language-pack-qps-ploc', '25.1.2', 'translations/')),
+           alignment.vscode),
+    Source('firefox', 'MPL-2.0', (
+        Package('debian', 'firefox-esr', wanted=r'omni\.ja$'),
+        Package('debian', 'firefox-esr-l10n-de', wanted=r'\.xpi$')), alignment.mozilla),
+    Source('thunderbird', 'MPL-2.0', (
+        Package('debian', 'thunderbird', wanted=r'omni\.ja$'),
+        Package('debian', 'thunderbird-l10n-de', wanted=r'\.xpi$')), alignment.mozilla),
+    Source('chromium', 'BSD-3-Clause', (
+        Package('debian', 'chromium-common', wanted=r'locales/en-US\.pak$'),
+        Package('debian', 'chromium-l10n', wanted=r'locales/de\.pak$')), alignment.chromium),
+    Source('postgresql', 'PostgreSQL', (
+        Package('debian', 'postgresql-15', wanted=GERMAN_CATALOGUE),
+        Package('debian', 'postgresql-client-15', wanted=GERMAN_CATALOGUE),
+        Package('debian', 'libpq5', wanted=GERMAN_CATALOGUE)), alignment.catalogues),
+    Source('home-assistant-frontend', 'Apache-2.0', (
+        Package('pypi', 'home-assistant-frontend', '20260128.6', r'static/translations/.*(en|de)-[0-9a-f]+\.json$'),),
+           alignment.json_pairs('en-[0-9a-f]*.json', 'de-[0-9a-f]*.json')),
+    # The .mo of superset holds fuzzy entries too.
+    Source('superset', 'Apache-2.0', (
+        Package('pypi', 'apache-superset', '6.1.0', r'/de/LC_MESSAGES/messages\.po$'),), alignment.translations),
+    Source('matrix-react-sdk', 'Apache-2.0', (
+        Package('npm', 'matrix-react-sdk', '3.80.0', r'i18n/strings/(en_EN|de_DE)\.json$'),),
+           alignment.json_pairs('en_EN.json', 'de_DE.json')),
+    Source('subversion', 'Apache-2.0', (
+        Package('debian', 'subversion', wanted=GERMAN_CATALOGUE),), alignment.catalogues),
+    Source('cups', 'Apache-2.0', (
+        Package('debian', 'cups-common', wanted=r'/cups_de\.po$'),), alignment.translations),
+    Source('derby', 'Apache-2.0', (
+        Package('debian', 'libderby-java', wanted=r'/java/derby(Locale_de_DE-.*)?\.jar$'),),
+           alignment.bundles('_en.properties', '_de_DE.properties')),
+    Source('tomcat', 'Apache-2.0', (
+        Package('debian', 'libtomcat9-java', wanted=r'/java/tomcat9-(i18n-de-|(?!i18n)[a-z-]+-)[\d.]+\.jar$'),),
+           alignment.bundles('.properties', '_de.properties')),
+    Source('node-red', 'Apache-2.0', (
+        Package('npm', '@node-red/editor-client', '5.0.7', 'locales/(en-US|de)/'),
+        Package('npm', '@node-red/nodes', '5.0.7', 'locales/(en-US|de)/')), alignment.node_red),
+    Source('openui5', 'Apache-2.0', tuple(
+        Package('npm', f'@openui5/{name}', version, r'messagebundle(_de)?\.properties$')
+        for name, version in OPENUI5), alignment.bundles('.properties', '_de.properties')),
+    Source('spyder', 'MIT', (
+        Package('pypi', 'spyder', '6.1.8', GERMAN_CATALOGUE),), alignment.catalogues),
+    Source('wagtail', 'BSD-3-Clause', (
+        Package('pypi', 'wagtail', '8.0.1', GERMAN_CATALOGUE),), alignment.catalogues),
+    Source('jupyterlab', 'BSD-3-Clause', (
+        Package('pypi', 'jupyterlab-language-pack-de-DE', '4.5.post3', GERMAN_CATALOGUE),), alignment.catalogues),
+    Source('django', 'BSD-3-Clause', (
+        Package('pypi', 'django', '6.1.3', GERMAN_CATALOGUE),), alignment.catalogues),
+    Source('pgadmin', 'PostgreSQL', (
+        Package('pypi', 'pgadmin4', '9.18', GERMAN_CATALOGUE),), alignment.catalogues),
+)
