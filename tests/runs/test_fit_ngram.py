@@ -40,7 +40,7 @@ def test_prompts_first_tokens_stand_behind_what_the_vocabulary_puts_there(tmp_pa
 
 @pytest.mark.parametrize('options, words', [
     ({}, "Example 7 has no reference; .*fit_ngram.field = 'text'"),
-    ({'field': 'target'}, "fit_ngram.field is 'target'; use 'reference' or 'text'")])
+    ({'field': 'target'}, "fit_ngram.field is 'target'; it must be 'reference' or 'text'")])
 def test_bad_settings(vocabulary, tmp_path, options, words):
   with pytest.raises(ValueError, match=words):
     fit_ngram(str(tmp_path), vocabulary, [Example(7, 'new media')], **options)
