@@ -9,11 +9,13 @@ import os
 import signal
 import sys
 import threading
+import types
 from collections.abc import Callable, Iterator
 
 from specdec_jax.notes import note
 
 GRACE = 10.0  # seconds that a stopped command has to end by itself
+_SWALLOWING = {'__del__', '_xla_gc_callback'}  # finalisers, and jax's callback of the garbage collector
 
 
 class Stopped(BaseException):
@@ -53,8 +55,11 @@ def stoppable(say: Callable[[Stopped], object]) -> Iterator[None]:
     yield
     return
 
-  def handle(number, unused_frame):
+  def handle(number, frame):
     global _waiting
+    if _swallows(frame):  # again a moment later
+      threading.Timer(0.05, signal.pthread_kill, (threading.main_thread().ident, number)).start()
+      return
     for n in before:
       signal.signal(n, signal.SIG_DFL)
     causes.append(_signalled(number))
@@ -129,6 +134,15 @@ def _listed(items: list, item) -> Iterator[None]:
     yield
   finally:
     items.remove(item)
+
+
+def _swallows(frame: types.FrameType | None) -> bool:
+  """Whether what runs is called by the interpreter, which only prints what is raised in it."""
+  while frame is not None:
+    if frame.f_code.co_name in _SWALLOWING:
+      return True
+    frame = frame.f_back
+  return False
 
 
 def _signalled(number: int) -> tuple[str, int]:

@@ -98,3 +98,17 @@ def test_what_never_comes_to_its_end_is_ended(number, code, name):
   out, error = process.communicate(timeout=60)
   assert process.returncode == code and out == 'released\n'
   assert error.splitlines()[-1] == f'command: stopped by {name}; go on' and error.count('\n') == 2
+
+
+def test_a_stop_is_not_lost_in_a_finaliser(capfd):
+  """What is raised in one is only printed by the interpreter: the stop comes right after it."""
+  class Slow:
+    def __del__(self):
+      os.kill(os.getpid(), signal.SIGTERM)
+      time.sleep(0.1)
+
+  with pytest.raises(Stopped, match='stopped by SIGTERM'), stoppable(never):
+    slow = Slow()
+    del slow
+    time.sleep(20)
+  assert 'ignored' not in capfd.readouterr().err
