@@ -9,7 +9,7 @@ from specdec_jax.checkpoints.directory import load_model
 from specdec_jax.cli import command
 from specdec_jax.data.examples import read_examples
 from specdec_jax.drafters.model import ModelDrafter
-from specdec_jax.measure.methods import Method
+from specdec_jax.jobs.methods import Method
 from specdec_jax.model import Model
 from specdec_jax.sampling import Sampling
 
@@ -30,7 +30,7 @@ def main(name: str, others: str, alone: Callable, assisted: Callable | None = No
   Args:
     name: of the script.
     others: whose decode is beside ours.
-    alone: (target, most tokens) -> that decode, called as `measure.methods.Method`; its texts must be ours.
+    alone: (target, most tokens) -> that decode, called as `jobs.methods.Method`; its texts must be ours.
     assisted: (target, most tokens, draft, gamma) -> the same with a draft, where there is one.
   """
   def decoders(target: Model, draft: Model) -> list:

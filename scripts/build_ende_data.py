@@ -30,7 +30,7 @@ def texts_of(source: sources.Source, packages: pathlib.Path) -> list[tuple[str, 
     archive = package.fetch(packages)
     print(f'  {archive.name}')
     package.unpack(archive, folder)
-  return [(' '.join(english.split()), ' '.join(german.split())) for english, german in source.pairs(folder)]
+  return [tuple(' '.join(text.split()) for text in pair) for pair in source.pairs(folder)]
 
 
 def write(rows, path: pathlib.Path) -> None:

@@ -52,12 +52,11 @@ def normal(english: str, german: str) -> tuple[str, str] | None:
   if tags != others:
     return None
   pair = tuple(MNEMONIC.sub('', LINK.sub(r'\1\2', TAG.sub('', text))) for text in pair)
-  placeholders, expected = (dict.fromkeys(PLACEHOLDER.findall(text)) for text in pair)
-  if set(placeholders) != set(expected):
+  placeholders, others = (dict.fromkeys(PLACEHOLDER.findall(text)) for text in pair)
+  if set(placeholders) != set(others):
     return None
   names = {placeholder: f'%{number}' for number, placeholder in enumerate(placeholders, 1)}
-  english, german = (' '.join(PLACEHOLDER.sub(lambda match: names[match[0]], text).split()) for text in pair)
-  return english, german
+  return tuple(' '.join(PLACEHOLDER.sub(lambda match: names[match[0]], text).split()) for text in pair)
 
 
 def split_of(english: str) -> str | None:

@@ -44,7 +44,7 @@ def resolve(path: str | os.PathLike, name: str = 'path') -> str:
     name: of the setting, for messages.
 
   Raises:
-    SettingError: not a path.
+    SettingError: not a path, or an address that cannot be read.
     MissingError: nothing of that name is shipped.
   """
   text = os.fspath(path) if isinstance(path, os.PathLike) else path
@@ -52,4 +52,7 @@ def resolve(path: str | os.PathLike, name: str = 'path') -> str:
     raise SettingError(f"{name} is {shown(path)}; it must be a path, a text such as 'DIR/FILE'.")
   if text.startswith(EMBEDDED_PREFIX):
     return str(embedded_dir(text.removeprefix(EMBEDDED_PREFIX)))
+  scheme, is_address, _ = text.partition('://')
+  if is_address and scheme not in ('gs', 's3'):
+    raise SettingError(f"{name} is {shown(path)}; it must be a local path or a gs:// address: copy the files here first.")
   return os.path.expanduser(text)

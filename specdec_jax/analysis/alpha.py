@@ -112,7 +112,8 @@ def text_betas(target, draft, tokens, text, lengths, sampling: Sampling,
 
 def token_betas(target, draft, tokens, text, lengths, sampling: Sampling,
                 batch_size: int = 8, *, lenience: float | Sequence[float] = 1.0,
-                logits_processors: Sequence[Callable] = (), prompt_lengths=None) -> np.ndarray:
+                logits_processors: Sequence[Callable] = (), prompt_lengths=None,
+                done: Callable[[int], object] | None = None) -> np.ndarray:
   """beta = sum_x min(p(x), q(x)) of each token of texts [def. 3.1, lemma 3.3].
 
   With lenience l it is sum_x min(p(x) / l, q(x)) [app. A.5]; at temperature 0 the
@@ -130,6 +131,7 @@ def token_betas(target, draft, tokens, text, lengths, sampling: Sampling,
     lenience: in [0, 1]; 1 is the exact rule. Several are worked out from the same distributions.
     logits_processors: as in `speculative_decode`.
     prompt_lengths: int32 [B], of a decoder-only model's prompts; all S by default.
+    done: called with the number of tokens of each device call when it is done.
 
   Returns:
     float64 [B, L], 0 after each text's end; [K, B, L] of K leniences.
@@ -147,6 +149,8 @@ def token_betas(target, draft, tokens, text, lengths, sampling: Sampling,
     request = inputs.unplaced_request(target, tokens[members], of_prompts)
     found[:, members, :length] = _betas(
         target, drafter, request, text[members, :length], leniences, standardizer)
+    if done is not None:
+      done(int(lengths[start:start + batch_size].sum()))
   found = np.where(np.arange(text.shape[1]) < lengths[:, None], found, 0.0)
   return found if np.ndim(lenience) else found[0]
 

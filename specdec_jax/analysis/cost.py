@@ -76,7 +76,7 @@ class Cost(Ratios):
 
 def measure(target, drafter, tokens, gammas: Sequence[int] = (7,), sampling: Sampling = Sampling(),
             *, max_decode_len: int = 128, position: int | None = None, rounds: int = 5,
-            seconds: float = 0.1) -> dict[int, Cost]:
+            seconds: float = 0.1, tell: Callable[[str], object] = lambda words: None) -> dict[int, Cost]:
   """Times the parts of an iteration on real models, lengths and caches.
 
   Each part, and an iteration as a whole, runs inside one compiled loop; they take
@@ -91,6 +91,7 @@ def measure(target, drafter, tokens, gammas: Sequence[int] = (7,), sampling: Sam
     position: where in the generated text the passes are timed; the middle by default.
     rounds: timings of each part, of which the median counts.
     seconds: how long one timing lasts, roughly.
+    tell: called with what is done next, in words: each part is compiled before it is timed.
 
   Returns:
     A `Cost` for each gamma.
@@ -119,9 +120,13 @@ def measure(target, drafter, tokens, gammas: Sequence[int] = (7,), sampling: Sam
     parts['proposal', gamma] = functools.partial(
         _proposals, drafter, state, text, gamma=gamma, standardizer=standardizer)
 
-  calls = {name: _calls_for(run, seconds) for name, run in parts.items()}
+  calls = {}
+  for name, run in parts.items():
+    tell(f"compiling {name if isinstance(name, str) else f'{name[0]} of gamma {name[1]}'}".replace('_', ' '))
+    calls[name] = _calls_for(run, seconds)
   timed = {name: [] for name in parts}
-  for _ in range(rounds):
+  for i in range(rounds):
+    tell(f'round {i + 1} of {rounds}')
     for name, run in parts.items():
       timed[name].append(_time(run, calls[name]))
   median = {name: statistics.median(values) for name, values in timed.items()}

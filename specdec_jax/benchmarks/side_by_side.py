@@ -4,9 +4,9 @@ import jax
 
 from specdec_jax.analysis import reliability
 from specdec_jax.errors import RunFailed
-from specdec_jax.jobs import batching
+from specdec_jax.jobs.inputs import InputOptions
+from specdec_jax.jobs.methods import Method
 from specdec_jax.measure import agreement
-from specdec_jax.measure.methods import Method
 from specdec_jax.measure.timing import time_methods
 from specdec_jax.reports.tables import markdown, number
 from specdec_jax.reports.words import model_name, unreliable
@@ -27,8 +27,9 @@ def compare(target, examples, methods, repeats: int, max_input_len: int, max_dec
   Raises:
     RunFailed: texts differ where no tie explains it; the table is printed first.
   """
-  inputs = batching.encode(target, examples, max_input_len)
-  batches = batching.batches(inputs, 1, max_input_len)
+  options = InputOptions(max_input_len=max_input_len)
+  inputs = options.encode(target, examples)
+  batches = options.batches(inputs)
   table, wrong = measure(target, inputs, batches, methods, repeats)
   print(f'Target: {model_name(target)}. {len(examples)} inputs at batch 1, greedy, up to '
         f'{max_decode_len} tokens, medians of {repeats}, on {jax.devices()[0].device_kind}.\n\n{table}')
@@ -43,8 +44,8 @@ def measure(target, inputs, batches, methods, repeats: int) -> tuple[str, list[s
 
   Args:
     target: the `Model`.
-    inputs, batches: from `jobs.batching`, batch size 1.
-    methods: called as `measure.methods.Method`.
+    inputs, batches: from `jobs.inputs`, batch size 1.
+    methods: called as `jobs.methods.Method`.
     repeats: timings of each input.
 
   Returns:

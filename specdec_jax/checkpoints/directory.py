@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from etils import epath
 from flax import traverse_util
 
+from specdec_jax import arguments
 from specdec_jax.checkpoints import storage as storage_lib
 from specdec_jax.data.tokenizers_vocabulary import TokenizersVocabulary
 from specdec_jax.data.vocabulary import Vocabulary
@@ -25,6 +26,9 @@ _ARCHITECTURES = {'t5': T5Config, 'gpt2': GPT2Config}
 _VOCABULARIES = {'t5': ('spiece.model',), 'gpt2': ('tokenizer.json', 'vocab.json')}  # the first is written
 
 
+@arguments.checked(
+    path=arguments.path, dtype=arguments.optional(arguments.text_of(('float32', 'bfloat16'))),
+    mesh=arguments.optional(arguments.instance(Mesh, 'a Mesh, or None')), replicated=arguments.flag)
 def load_model(path: str | os.PathLike, dtype: str | None = None, mesh: Mesh | None = None,
                replicated: bool = False) -> Model:
   """Loads a model directory written by `save_model`, by training or by the importer.
@@ -58,6 +62,8 @@ def load_model(path: str | os.PathLike, dtype: str | None = None, mesh: Mesh | N
   return Model(traverse_util.unflatten_dict(params, sep='/'), config, vocabulary)
 
 
+@arguments.checked(model=arguments.instance(Model, 'a Model'), path=arguments.path,
+                   storage=arguments.text_of(storage_lib.STORAGES), overwrite=arguments.flag)
 def save_model(model: Model, path: str | os.PathLike, storage: str = 'float32',
                overwrite: bool = False) -> None:
   """Writes a model directory; it appears under its name only when it is complete.

@@ -3,8 +3,6 @@
 A configuration can add its own with gin's `import my.module`.
 """
 
-from typing import Any
-
 from specdec_jax import logits_processors
 from specdec_jax.checkpoints.directory import load_model
 from specdec_jax.checkpoints.ngram_tables import load_ngram
@@ -22,7 +20,6 @@ from specdec_jax.runs import registry
 from specdec_jax.sampling import Sampling
 from specdec_jax.training import optimizer, pairs
 
-_light: Any
 for _light in (
     Sampling, Mesh, Hosts, ModelDrafter, LookupDrafter, RandomDrafter, *CONFIGS.values(),
     logits_processors.RepetitionPenalty, logits_processors.MinimumLength, logits_processors.ForbiddenTokens):

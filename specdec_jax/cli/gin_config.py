@@ -40,11 +40,11 @@ def check(root: str = 'main') -> None:
   hints = ''.join(f' {hint}' for name in sorted(unused) if (hint := t5x_names.hint(name)))
   if uses.missing:
     raise ConfigError('; '.join(_required(name, where) for name, where in uses.missing.items()) + '.' + hints)
+  values.check(uses)
   if unused:
     known = sorted({bindings_lib.name(*key) for key in uses.settings})
     raise ConfigError(f'set, but not used by this run: {", ".join(sorted(unused))}; remove '
                       + ('it' + _suggestion(unused[0], known) if len(unused) == 1 else 'them.') + hints)
-  values.check(uses)
 
 
 def flat() -> dict[str, str]:

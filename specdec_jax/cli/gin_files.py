@@ -89,7 +89,7 @@ def _find(name, search_paths, by) -> str:
     try:
       if epath.Path(candidate).is_file():
         return candidate
-    except (ImportError, OSError, ValueError) as e:
+    except (ImportError, OSError, ValueError, KeyError) as e:  # KeyError: of an address, such as https://
       raise ConfigError(f"gin file '{candidate}'{by} cannot be looked for: {_one_line(e)}.") from None
   others = '' if candidates == [name] else f'; looked in the current directory, {", ".join(search_paths)}'
   hint = ("; T5X's own gin files are not read: ours are gin/runs/decode.gin, configs/demo/decode.gin and others"

@@ -3,7 +3,6 @@
 import dataclasses
 import os
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from specdec_jax import arguments, checks, paths
 from specdec_jax.data.lines import BadLine, Faults, check_text, decoded, json_object, kind_of, raw_lines
@@ -124,7 +123,7 @@ def _text_parser(path: str, fields: dict[str, Field | None]) -> Parser:
 
 
 def _tsv_parser(path: str, fields: dict[str, Field | None]) -> Parser:
-  columns: dict[str, Any] = {name: field for name, field in fields.items() if field is not None}
+  columns = {name: field for name, field in fields.items() if field is not None}
   columns.setdefault('text', 0)
   named = any(isinstance(field, str) for field in columns.values())
 
@@ -152,7 +151,7 @@ def _jsonl_parser(path: str, fields: dict[str, Field | None]) -> Parser:
   numbers = [field for field in fields.values() if isinstance(field, int)]
   if numbers:
     raise InputError(f"'{path}' has JSON lines, whose fields have names; {numbers[0]} is none.")
-  keys: dict[str, Any] = {name: field for name, field in fields.items() if field is not None}
+  keys = {name: field for name, field in fields.items() if field is not None}
   keys.setdefault('text', 'text')
 
   def parse(number, line):

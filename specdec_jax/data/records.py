@@ -14,12 +14,11 @@ def read_records(path: str | os.PathLike) -> Iterator[dict[str, str]]:
     MissingError, InputError: it cannot be read, or a line is bad, which is named.
   """
   path = paths.resolve(path)
-  kind, faults = kind_of(path, ('.tsv', '.jsonl')), Faults(path)
-  fields: list[str] = []  # those of the first line
+  kind, fields, faults = kind_of(path, ('.tsv', '.jsonl')), None, Faults(path)
   for number, line in raw_lines(path):
     try:
       text = decoded(line)
-      if kind == '.tsv' and not fields:
+      if kind == '.tsv' and fields is None:
         fields = text.split('\t')
         continue
       record = json_object(text) if kind == '.jsonl' else dict(zip(fields, text.split('\t')))

@@ -1,18 +1,26 @@
 """Inputs from a seqio task or mixture. TensorFlow is imported when a task is read, not before."""
 
+import contextlib
 import dataclasses
 import importlib
 import itertools
-import os
 import re
 from collections.abc import Iterator, Mapping
 
-from specdec_jax import paths
+from specdec_jax import arguments, paths
 from specdec_jax.data.examples import Example
 from specdec_jax.data.records import read_records
-from specdec_jax.errors import DependencyError, InputError
+from specdec_jax.data.seqio_start import import_seqio
+from specdec_jax.errors import DependencyError, InputError, UserError
+from specdec_jax.notes import note
+
+_FILES = arguments.instance(Mapping, "{split: FILE}, such as {'test': 'test.tsv'}")
 
 
+@arguments.checked(
+    name=arguments.text, split=arguments.text, module=arguments.optional(arguments.text),
+    limit=arguments.optional(arguments.at_least(1)), vocabulary=arguments.optional(arguments.path),
+    files=arguments.optional(_FILES), data_dir=arguments.optional(arguments.path))
 def task_examples(name: str, split: str = 'test', module: str | None = None,
                   limit: int | None = None, vocabulary: str | None = None,
                   files: Mapping[str, str] | None = None, data_dir: str | None = None,
@@ -47,7 +55,7 @@ def task_examples(name: str, split: str = 'test', module: str | None = None,
 def iterate_task(name, split='test', module=None, limit=None, vocabulary=None, files=None,
                  data_dir=None) -> Iterator[Example]:
   """`task_examples` one at a time."""
-  seqio = _import_seqio()
+  seqio = import_seqio()
   if module is not None:
     try:
       importlib.import_module(module)
@@ -58,7 +66,7 @@ def iterate_task(name, split='test', module=None, limit=None, vocabulary=None, f
     raise InputError(f"No seqio task or mixture '{name}' is registered; name the module that "
                      'registers it with module.')
   if data_dir is not None:
-    seqio.set_tfds_data_dir_override(data_dir)
+    seqio.set_tfds_data_dir_override(paths.resolve(data_dir, 'task_examples.data_dir'))
   task = seqio.get_mixture_or_task(name)
   if vocabulary or files:
     task = _changed(seqio, task, vocabulary, files)
@@ -66,13 +74,42 @@ def iterate_task(name, split='test', module=None, limit=None, vocabulary=None, f
     raise InputError(f"seqio task '{name}' has no split '{split}'; it has "
                      f"{', '.join(sorted(task.splits))}.")
   try:
-    dataset = task.get_dataset(None, split, shuffle=False, seed=0)
+    with _told_of_downloads(seqio, task, split):
+      dataset = task.get_dataset(None, split, shuffle=False, seed=0)
   except KeyError as e:
     field = re.findall(r"'(\w+)'", str(e))[-1]  # TensorFlow puts its own words around a KeyError
     raise InputError(f"seqio task '{name}' needs a field '{field}' that its data does not have.") from e
+  except UserError:
+    raise
+  except ValueError as e:  # of TFDS: a data set or split that it does not know
+    raise InputError(f"seqio task '{name}': {str(e).splitlines()[0]}") from e
   records = itertools.islice(dataset.as_numpy_iterator(), limit)
   for place, record in enumerate(records):
     yield _example(task, place, record)
+
+
+@contextlib.contextmanager
+def _told_of_downloads(seqio, task, split: str) -> Iterator[None]:
+  """Says what TFDS has to fetch before it does, and what to do where it cannot."""
+  absent = []
+  for part in seqio.get_subtasks(task):
+    if isinstance(part.source, seqio.TfdsDataSource):
+      builder = part.source.tfds_dataset.builder
+      if not builder.is_prepared():
+        absent.append(builder)
+  mend = (f"to read a file in its place set task_examples.files = {{'{split}': FILE}}, or task_examples.data_dir to "
+          'where TFDS has the data')
+  for builder in absent:
+    note(f"'{builder.info.full_name}' is not in {builder.data_dir}: TFDS fetches and prepares all of it, the training "
+         f'archives too, which may take long; {mend}')
+  try:
+    yield
+  except Exception as e:
+    if not absent or isinstance(e, KeyError):
+      raise
+    names = ', '.join(f"'{builder.info.full_name}'" for builder in absent)
+    reason = ' '.join(str(e).split())[:300] or type(e).__name__
+    raise InputError(f'TFDS could not prepare {names} ({reason}); {mend}.') from e
 
 
 def _changed(seqio, task, vocabulary, files):
@@ -101,17 +138,6 @@ def _file_source(seqio, files):
         lambda: read_records(files[split]), output_signature=dict.fromkeys(fields, text))
 
   return seqio.FunctionDataSource(dataset, splits=tuple(files))
-
-
-def _import_seqio():
-  os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
-  try:
-    import seqio
-    import tensorflow as tf
-  except ImportError as e:
-    raise DependencyError(f'seqio tasks need seqio and TensorFlow: pip install seqio ({e}).') from e
-  tf.config.set_visible_devices([], 'GPU')  # its memory is for JAX
-  return seqio
 
 
 def _example(task, place, record):

@@ -1,16 +1,17 @@
 """The work of a decode job: batch after batch to lines of predictions; an example that fails does not stop the rest."""
 
 import collections
+import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from specdec_jax import stopping
 from specdec_jax.errors import UserError
-from specdec_jax.jobs.batching import Batch, Inputs
+from specdec_jax.jobs.batching import Batch
+from specdec_jax.jobs.inputs import Inputs
 from specdec_jax.jobs.predictions import FAILED, Predictions
 from specdec_jax.jobs.progress import Progress
 from specdec_jax.model import Model
@@ -52,7 +53,9 @@ def decode_all(name: str, method: Callable[[Model, Batch], Result], target: Mode
       start = time.perf_counter()
       with stopping.postponed():
         try:
-          result = method(target, batch)
+          new = batch.tokens.shape not in seen
+          with progress.compiling(f'for inputs of {batch.tokens.shape[1]} tokens') if new else contextlib.nullcontext():
+            result = method(target, batch)
           elapsed = time.perf_counter() - start
           lines = records(target, inputs, batch, result)
         except Exception as e:
@@ -76,7 +79,7 @@ def decode_all(name: str, method: Callable[[Model, Batch], Result], target: Mode
       else:
         first_seconds += elapsed
       seen.add(batch.tokens.shape)
-      progress.add(len(batch.indices), emitted)
+      progress.add(len(batch.indices), 0 if new else emitted)
   return {'seconds': seconds, 'seconds_first_of_shape': first_seconds,
           'tokens_per_second': tokens / seconds if seconds else None}
 
@@ -119,9 +122,7 @@ def totals(predictions: Predictions) -> dict:
 
 def _rows_alone(batch: Batch) -> list[Batch]:
   """A batch of the same shape for each row, which fills it."""
-  def alone(values, row) -> Any:
-    return None if values is None else np.repeat(values[row:row + 1], len(values), 0)
-
+  alone = lambda values, row: None if values is None else np.repeat(values[row:row + 1], len(values), 0)
   return [dataclasses.replace(batch, indices=batch.indices[row:row + 1], tokens=alone(batch.tokens, row),
                               ids=alone(batch.ids, row), lengths=alone(batch.lengths, row))
           for row in range(len(batch.indices))]

@@ -10,8 +10,8 @@ from jaxtyping import Float64
 from specdec_jax.analysis.reliability import spread
 from specdec_jax.errors import SettingError
 from specdec_jax.jobs.batching import Batch
+from specdec_jax.jobs.methods import Method
 from specdec_jax.jobs.progress import Progress
-from specdec_jax.measure.methods import Method
 from specdec_jax.results import Result
 
 
@@ -61,7 +61,8 @@ def time_methods(target, methods: Sequence[Method], batches: Sequence[Batch], re
   with Progress(len(shapes) * len(methods), f'{name}: warm-up', 'program') as progress:
     for batch in shapes:
       for m, method in enumerate(methods):
-        warm_up[m] += _timed(method, target, batch)[0]
+        with progress.compiling(f'{method.name}, inputs of {batch.tokens.shape[1]} tokens'):
+          warm_up[m] += _timed(method, target, batch)[0]
         progress.add(1)
   results = [[] for _ in methods]
   seconds = np.zeros((len(methods), len(batches), repeats))

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec as P, SingleDeviceSharding
 
+from specdec_jax import checks
 from specdec_jax.errors import SettingError
 from specdec_jax.models.parameters import parameter_shapes
 from specdec_jax.parallel import partition
@@ -26,9 +27,7 @@ class Mesh:
 
   def __post_init__(self):
     for name in ('data', 'model'):
-      size = getattr(self, name)
-      if size < 1 or size != int(size):
-        raise SettingError(f'Mesh.{name} is {size}; it must be a whole number of at least 1.')
+      object.__setattr__(self, name, checks.whole(f'Mesh.{name}', getattr(self, name), 1))
 
   def devices(self) -> jax.sharding.Mesh:
     """The jax mesh; ValueError where there are too few devices."""

@@ -3,26 +3,43 @@
 What Table 3 and the upper part of Table 5 report; nothing is timed.
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import gin
 import numpy as np
 
-from specdec_jax.analysis import alpha as alpha_lib
-from specdec_jax.jobs import batching, output
+from specdec_jax import arguments, checks
+from specdec_jax.analysis.alpha import as_drafter
+from specdec_jax.data.examples import Example
+from specdec_jax.drafters.interface import Drafter
+from specdec_jax.errors import SettingError
+from specdec_jax.jobs import output, settings
+from specdec_jax.jobs.inputs import InputOptions
+from specdec_jax.jobs.methods import Method
 from specdec_jax.jobs.progress import Progress
 from specdec_jax.measure import experiment
-from specdec_jax.measure.methods import Method
+from specdec_jax.measure.alphas import over_texts
 from specdec_jax.model import Model
+from specdec_jax.notes import note
 from specdec_jax.reports import alphas as report
 from specdec_jax.reports.words import model_name, sampling_name
 from specdec_jax.sampling import Sampling
 
 
-def alphas(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = gin.REQUIRED,
-           drafters: Mapping[str, Any] = gin.REQUIRED,
+def _drafters(name, value) -> dict[str, Drafter | Model]:
+  checks.instance(name, value, Mapping, "{name: drafter}, such as {'small': @ModelDrafter()}")
+  if not value:
+    raise SettingError(f'{name} is empty; it needs at least one drafter.')
+  return {checks.text(f'{name} (a name in it)', n): settings.drafter(f'{name}[{n!r}]', d) for n, d in value.items()}
+
+
+@arguments.checked(
+    **settings.OF_INPUTS, drafters=_drafters, samplings=arguments.tuple_of(settings.SAMPLING),
+    leniences=arguments.tuple_of(settings.LENIENCE), num_tokens=arguments.at_least(1), seed=settings.SEED)
+def alphas(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Example] = gin.REQUIRED,
+           drafters: Mapping[str, Drafter | Model] = gin.REQUIRED,
            samplings: Sequence[Sampling] = (Sampling(temperature=0.0), Sampling(temperature=1.0)),
            leniences: Sequence[float] = (1.0,), num_tokens: int = 10_000, seed: int = 0,
            batch_size: int = 8, max_decode_len: int = 128, max_input_len: int = 512,
@@ -34,8 +51,8 @@ def alphas(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = g
 
   Args:
     output_dir: claimed by `launch.main`.
-    target, examples, seed, batch_size, max_decode_len, max_input_len, long_inputs,
-      prefix, buckets: as in `decode`.
+    target, examples, seed, max_decode_len: as in `decode`.
+    batch_size, max_input_len, long_inputs, prefix, buckets: see `jobs.inputs.InputOptions`.
     drafters: name -> drafter.
     samplings: temperature, top-k and top-p settings.
     leniences: alpha with lenience is E[sum_x min(p / l, q)] [app. A.5].
@@ -44,9 +61,12 @@ def alphas(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = g
   Returns:
     The report.
   """
-  inputs = batching.encode(target, examples, max_input_len, long_inputs, prefix)
+  options = InputOptions(batch_size=batch_size, max_input_len=max_input_len, long_inputs=long_inputs,
+                         prefix=prefix, buckets=buckets)
+  drafters = {name: as_drafter(drafter) for name, drafter in drafters.items()}
   for drafter in drafters.values():
     drafter.check(target)
+  inputs = options.encode(target, examples)
   order = np.random.default_rng(0).permutation(len(inputs.rows))
   groups = [order[i:i + 16 * batch_size] for i in range(0, len(order), 16 * batch_size)]
   measured = []
@@ -57,13 +77,17 @@ def alphas(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = g
       for group in groups:
         if tokens >= num_tokens:
           break
-        for batch in batching.batches(inputs, batch_size, max_input_len, group, buckets):
-          result = method(target, batch)
+        for batch in options.batches(inputs, group):
+          new = all(batch.tokens.shape != b.tokens.shape for b in batches)
+          with progress.compiling() if new else contextlib.nullcontext():
+            result = method(target, batch)
           emitted = int(result.lengths[:len(batch.indices)].sum())
           batches, results, tokens = [*batches, batch], [*results, result], tokens + emitted
-          progress.add(emitted, emitted)
+          progress.add(emitted, 0 if new else emitted)
+    if tokens < num_tokens:
+      note(f'the texts of all {len(inputs.rows)} inputs are {tokens} tokens, fewer than num_tokens = {num_tokens}.')
     for name, drafter in drafters.items():
-      found = over_texts(target, drafter, batches, results, sampling, num_tokens, leniences)
+      found = over_texts(target, drafter, batches, results, sampling, num_tokens, leniences, name)
       for lenience, alpha in found.items():
         measured.append({
             'drafter': name, 'sampling': dataclasses.asdict(sampling), 'lenience': lenience,
@@ -77,38 +101,3 @@ def alphas(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = g
   output.write(output_dir, 'alphas.md', text)
   print(text)
   return result
-
-
-def over_texts(target, drafter, batches, results, sampling: Sampling, num_tokens: int,
-               leniences: Sequence[float] = (1.0,)) -> dict[float, alpha_lib.Alpha]:
-  """Cor. 3.6 over texts that the target alone generated, taken in a random order.
-
-  Args:
-    batches, results: what was decoded and the target's `Result` for each.
-    num_tokens: enough; the last text is not cut to fit.
-    leniences: all from one run of the models over each text.
-
-  Returns:
-    An estimate for each lenience.
-  """
-  rows = [(b, row) for b, batch in enumerate(batches) for row in range(len(batch.indices))]
-  of_bucket, total = {}, 0
-  for place in np.random.default_rng(0).permutation(len(rows)):
-    b, row = rows[place]
-    result = results[b]
-    of_bucket.setdefault(batches[b].tokens.shape[1], []).append(
-        (batches[b].tokens[row], result.tokens[row], result.lengths[row],
-         0 if batches[b].lengths is None else batches[b].lengths[row]))
-    total += int(result.lengths[row])
-    if total >= num_tokens:
-      break
-  sums, counts = [[] for _ in leniences], []
-  for texts in of_bucket.values():
-    tokens, emitted, lengths, of_prompts = map(np.stack, zip(*texts))
-    betas = alpha_lib.text_betas(
-        target, drafter, tokens, emitted, lengths, sampling,
-        prompt_lengths=of_prompts if target.config.decoder_only else None, lenience=leniences)
-    for kept, new in zip(sums, betas):
-      kept += new.tolist()
-    counts += lengths.tolist()
-  return {lenience: alpha_lib.estimate(of_texts, counts) for lenience, of_texts in zip(leniences, sums)}

@@ -2,28 +2,40 @@
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import gin
 import numpy as np
 
+from specdec_jax import arguments
 from specdec_jax.analysis import cost as cost_lib
+from specdec_jax.analysis.alpha import as_drafter
 from specdec_jax.benchmarks.t5x_method import T5XMethod
 from specdec_jax.data import metrics as metrics_lib
-from specdec_jax.errors import RunFailed, SettingError
-from specdec_jax.jobs import batching, output
+from specdec_jax.data.examples import Example
+from specdec_jax.drafters.interface import Drafter
+from specdec_jax.errors import RunFailed
+from specdec_jax.jobs import output, settings
+from specdec_jax.jobs.inputs import InputOptions
+from specdec_jax.jobs.methods import Method
+from specdec_jax.jobs.progress import Progress
 from specdec_jax.measure import experiment
-from specdec_jax.measure.methods import Method
+from specdec_jax.measure.alphas import over_texts
 from specdec_jax.measure.timing import time_methods
 from specdec_jax.model import Model
 from specdec_jax.reports import comparison as report
 from specdec_jax.reports.words import model_name, sampling_name
-from specdec_jax.runs import alphas
 from specdec_jax.sampling import Sampling
 
 
-def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = gin.REQUIRED,
-            drafter: Any = gin.REQUIRED, gammas: Sequence[int] = (7,),
+@arguments.checked(
+    **settings.OF_INPUTS, drafter=settings.drafter, gammas=arguments.tuple_of(settings.GAMMA),
+    samplings=arguments.tuple_of(settings.SAMPLING), leniences=arguments.tuple_of(settings.LENIENCE),
+    metrics=arguments.tuple_of(arguments.text_of(tuple(metrics_lib.METRICS)), empty=True), t5x=arguments.flag,
+    seed=settings.SEED, repeats=arguments.at_least(1), short_input_len=arguments.at_least(0),
+    alpha_tokens=arguments.at_least(1), tie_margin=arguments.optional(arguments.not_negative),
+    shown_examples=arguments.at_least(0))
+def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Example] = gin.REQUIRED,
+            drafter: Drafter | Model = gin.REQUIRED, gammas: Sequence[int] = (7,),
             samplings: Sequence[Sampling] = (Sampling(temperature=0.0), Sampling(temperature=1.0)),
             leniences: Sequence[float] = (1.0,), metrics: Sequence[str] = (), t5x: bool = False,
             seed: int = 0, batch_size: int = 1, repeats: int = 1, max_decode_len: int = 128,
@@ -37,8 +49,8 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = 
 
   Args:
     output_dir: claimed by `launch.main`.
-    target, examples, seed, batch_size, max_decode_len, max_input_len, long_inputs,
-      prefix, buckets: as in `decode`.
+    target, examples, seed, max_decode_len: as in `decode`.
+    batch_size, max_input_len, long_inputs, prefix, buckets: see `jobs.inputs.InputOptions`.
     drafter: what drafts.
     gammas: draft lengths to compare, each at every sampling.
     samplings: temperature, top-k and top-p settings.
@@ -59,23 +71,22 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = 
     RunFailed: greedy texts differ where the target's two largest logits do
       not tie; the report is written first.
   """
-  if not gammas or not samplings or not leniences:
-    raise SettingError('compare needs at least one gamma, sampling and lenience; set compare.gammas, '
-                     'compare.samplings and compare.leniences.')
+  options = InputOptions(batch_size=batch_size, max_input_len=max_input_len, long_inputs=long_inputs,
+                         prefix=prefix, buckets=buckets)
+  drafter = as_drafter(drafter)
+  drafter.check(target)
   common = dict(max_decode_len=max_decode_len, seed=seed)
   methods = {s: [Method(sampling=s, **common)] + [
       Method(drafter=drafter, gamma=g, lenience=lenience, sampling=s, **common)
       for lenience in leniences for g in gammas] for s in samplings}
-  inputs = batching.encode(target, examples, max_input_len, long_inputs, prefix)
+  inputs = options.encode(target, examples)
   metrics_lib.check(metrics, inputs.examples)
   short = np.array([len(row) <= short_input_len for row in inputs.rows])
-  batches_of = lambda members: batching.batches(
-      inputs, batch_size, max_input_len, np.flatnonzero(members), buckets)
+  batches_of = lambda members: options.batches(inputs, np.flatnonzero(members))
   grouped = {'short': batches_of(short), 'long': batches_of(~short)}
   batches = [b for group in grouped.values() for b in group]
   group_of_batch = [name for name, group in grouped.items() for _ in group]
   target.check_tokens(batches[0].tokens)
-  drafter.check(target)
 
   experiments, shown = [], []
   for sampling, to_time in methods.items():
@@ -83,8 +94,10 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = 
     timed = time_methods(target, to_time + baseline, batches, repeats,
                          sampling_name(sampling))
     alone, of_t5x = timed[0], timed[-1] if t5x else None
-    alpha_of = alphas.over_texts(target, drafter, batches, alone.results, sampling, alpha_tokens, leniences)
-    costs = _costs(target, drafter, batches, alone, gammas, sampling, max_decode_len)
+    name = sampling_name(sampling)
+    alpha_of = over_texts(target, drafter, batches, alone.results, sampling, alpha_tokens, leniences, name)
+    with Progress(None, f'{name}: costs', 'step') as progress:
+      costs = _costs(target, drafter, batches, alone, gammas, sampling, max_decode_len, progress)
     generated = [experiment.texts(target, batches, t) for t in timed[:len(to_time)]]
     for speculative, texts in zip(timed[1:], generated[1:]):
       method = speculative.method
@@ -114,13 +127,13 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = 
   return result
 
 
-def _costs(target, drafter, batches, alone, gammas, sampling, max_decode_len):
+def _costs(target, drafter, batches, alone, gammas, sampling, max_decode_len, progress):
   """Timed on a batch of middling length, in the middle of a text of mean length."""
   rows = sum(len(b.indices) for b in batches)
   position = min(alone.count('emitted', batches) // rows // 2, max_decode_len - 1)
   by_length = sorted(batches, key=lambda b: (b.tokens > 0).sum())
   return cost_lib.measure(target, drafter, by_length[len(batches) // 2].tokens, gammas, sampling,
-                          max_decode_len=max_decode_len, position=position)
+                          max_decode_len=max_decode_len, position=position, tell=progress.next)
 
 
 def _quality(metrics, inputs, alone, speculative) -> dict:

@@ -1,36 +1,48 @@
 """The complete run: one text from the command line, what the model makes of it on screen."""
 
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import gin
 
+from specdec_jax import arguments
 from specdec_jax.data.examples import Example
-from specdec_jax.jobs import batching
-from specdec_jax.measure.methods import Method
+from specdec_jax.drafters.interface import Drafter
+from specdec_jax.jobs import inputs as inputs_lib, settings
+from specdec_jax.jobs.inputs import InputOptions
+from specdec_jax.jobs.methods import Method
 from specdec_jax.model import Model
+from specdec_jax.notes import note
 from specdec_jax.results import Status
 from specdec_jax.sampling import Sampling
 
+_OPTIONS = {name: check for name, check in inputs_lib.CHECKS.items() if name != 'batch_size'}
 
+
+@arguments.checked(**_OPTIONS, **settings.OF_METHOD, target=settings.MODEL, prompt=arguments.text,
+                   max_decode_len=arguments.at_least(1))
 def complete(output_dir: str, target: Model = gin.REQUIRED, prompt: str = gin.REQUIRED,
-             drafter: Any = None, gamma: int | None = None, lenience: float | None = None,
-             sampling: Sampling = Sampling(), seed: int = 0, max_decode_len: int = 64,
-             max_input_len: int = 512) -> dict:
+             drafter: Drafter | Model | None = None, gamma: int | None = None, lenience: float | None = None,
+             sampling: Sampling = Sampling(), logits_processors: Sequence[Callable] = (), seed: int = 0,
+             max_decode_len: int = 64, max_input_len: int = 512, long_inputs: str = 'refuse', prefix: str = '',
+             buckets: Sequence[int] = ()) -> dict:
   """Prints the text and how many target calls it took; keeps no results in output_dir.
 
   Args:
     output_dir: claimed by `launch.main`.
-    target, drafter, gamma, lenience, sampling, seed, max_decode_len, max_input_len: as in `decode`.
+    target, drafter, gamma, lenience, sampling, logits_processors, seed, max_decode_len: as in `decode`.
     prompt: what a decoder-only model goes on from (and is printed with), or an encoder's input.
+    max_input_len, long_inputs, prefix, buckets: see `jobs.inputs.InputOptions`.
 
   Returns:
     What was printed, and the result's counts.
   """
   del output_dir
   method = Method(drafter=drafter, gamma=gamma, lenience=lenience, sampling=sampling, seed=seed,
-                  max_decode_len=max_decode_len)
-  inputs = batching.encode(target, [Example(0, prompt)], max_input_len)
-  batch, = batching.batches(inputs, 1, max_input_len)
+                  max_decode_len=max_decode_len, logits_processors=logits_processors)
+  options = InputOptions(max_input_len=max_input_len, long_inputs=long_inputs, prefix=prefix, buckets=buckets)
+  inputs = options.encode(target, [Example(0, prompt)])
+  batch, = options.batches(inputs)
+  note('compiling')
   result = method(target, batch)
   emitted = result.tokens[0, :result.lengths[0]].tolist()
   given = inputs.rows[0][len(target.vocabulary.start):] if inputs.prompts else []

@@ -1,18 +1,25 @@
 """The figures run: the paper's figures 1 to 5 for a pair of models, as pictures and as a page."""
 
+import contextlib
+import dataclasses
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import gin
-from absl import logging
 
+from specdec_jax import arguments
 from specdec_jax.analysis import cost as cost_lib
-from specdec_jax.decoding import speculative_decode
+from specdec_jax.analysis.alpha import as_drafter
+from specdec_jax.data.examples import Example
+from specdec_jax.drafters.interface import Drafter
 from specdec_jax.errors import SettingError
-from specdec_jax.jobs import batching, output
+from specdec_jax.jobs import output, settings
+from specdec_jax.jobs.inputs import InputOptions
+from specdec_jax.jobs.methods import Method
+from specdec_jax.jobs.progress import Progress
 from specdec_jax.measure.timing import total
 from specdec_jax.model import Model
+from specdec_jax.notes import note
 from specdec_jax.reports import (
   figures as figures_lib,
   measured as measured_lib,
@@ -23,12 +30,17 @@ from specdec_jax.reports import (
 from specdec_jax.sampling import Sampling
 
 
-def figures(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = gin.REQUIRED,
-            drafter: Any = gin.REQUIRED, gammas: Sequence[int] = (7, 3),
+@arguments.checked(
+    **settings.OF_INPUTS, drafter=settings.drafter, gammas=arguments.tuple_of(settings.GAMMA),
+    sampling=settings.SAMPLING, reports=arguments.tuple_of(arguments.path, empty=True), example=arguments.at_least(0),
+    shown_examples=arguments.at_least(0), seed=settings.SEED,
+    formats=arguments.tuple_of(arguments.text_of(('png', 'svg'))))
+def figures(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Example] = gin.REQUIRED,
+            drafter: Drafter | Model = gin.REQUIRED, gammas: Sequence[int] = (7, 3),
             sampling: Sampling = Sampling(temperature=0.0), reports: Sequence[str] = (),
             example: int = 0, shown_examples: int = 3, seed: int = 0, batch_size: int = 8,
             max_decode_len: int = 128, max_input_len: int = 512, long_inputs: str = 'refuse',
-            prefix: str = '', formats: Sequence[str] = ('png', 'svg')) -> dict:
+            prefix: str = '', buckets: Sequence[int] = (), formats: Sequence[str] = ('png', 'svg')) -> dict:
   """Writes figure_1 to figure_5, acceptance_by_position and trace.html into output_dir.
 
   Prints the traces, in colours where stdout is a terminal, and measured against
@@ -37,8 +49,9 @@ def figures(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = 
 
   Args:
     output_dir: claimed by `launch.main`.
-    target, drafter, examples, seed, max_decode_len, max_input_len, long_inputs, prefix,
-      batch_size: as in `decode`.
+    target, drafter, examples, seed, max_decode_len: as in `decode`.
+    batch_size, max_input_len, long_inputs, prefix, buckets: see `jobs.inputs.InputOptions`; one bucket,
+      of the longest input, by default.
     gammas: draft lengths of figure 5; figure 1 has the first.
     sampling: of the decodes that are shown.
     reports: report.json files of compare runs; their figures are put on the curves.
@@ -49,28 +62,26 @@ def figures(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = 
   Returns:
     {name of a figure: paths of its files}.
   """
-  unknown = sorted(set(formats) - {'png', 'svg'})
-  if unknown or not formats:
-    raise SettingError(f"figures.formats is {tuple(formats)}; it takes 'png' and 'svg'.")
-  if not gammas:
-    raise SettingError('figures.gammas is empty; name at least one draft length, such as (7, 3).')
+  options = InputOptions(batch_size=batch_size, max_input_len=max_input_len, long_inputs=long_inputs,
+                         prefix=prefix, buckets=buckets)
+  drafter = as_drafter(drafter)
+  drafter.check(target)
   found = measured_lib.read(reports)
   measured = [m for m in found if m.reliable is not False]
   if len(measured) < len(found):
-    logging.warning('%d experiments of the reports are left out: their timings are unreliable.',
-                    len(found) - len(measured))
-  inputs = batching.encode(target, examples, max_input_len, long_inputs, prefix)
+    note(f'{len(found) - len(measured)} experiments of the reports are left out: their timings are unreliable.')
+  inputs = options.encode(target, examples)
   if not 0 <= example < len(inputs.rows):
     raise SettingError(f'figures.example is {example}, but there are {len(inputs.rows)} inputs '
                      f'(0 to {len(inputs.rows) - 1}).')
-  batches = batching.batches(inputs, min(batch_size, len(inputs.rows)), max_input_len,
-                             buckets=[max(map(len, inputs.rows))])  # one shape
+  batches = dataclasses.replace(
+      options, batch_size=min(batch_size, len(inputs.rows)),
+      buckets=buckets or (max(map(len, inputs.rows)),)).batches(inputs)
   place = {int(i): (b, row) for b, batch in enumerate(batches)
            for row, i in enumerate(batch.indices)}
-  decodes = {gamma: [
-      speculative_decode(target, drafter, batch.tokens, gamma=gamma, sampling=sampling, seed=seed,
-                         ids=batch.ids, max_decode_len=max_decode_len, trace=True)
-      for batch in batches] for gamma in dict.fromkeys(gammas)}
+  decodes = {gamma: _decoded(target, batches, Method(
+      drafter=drafter, gamma=gamma, sampling=sampling, seed=seed, max_decode_len=max_decode_len, trace=True))
+      for gamma in dict.fromkeys(gammas)}
 
   shown = range(example, min(example + max(shown_examples, 1), len(inputs.rows)))
   pictures = [trace_lib.picture(target, decodes[gammas[0]][place[i][0]], place[i][1],
@@ -82,8 +93,9 @@ def figures(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = 
     print(tables.markdown(*paper_tables.filled(*paper_tables.table_4(measured))))
 
   b, row = place[example]
-  costs = cost_lib.measure(target, drafter, batches[b].tokens[row:row + 1], tuple(decodes), sampling,
-                           max_decode_len=max_decode_len)
+  with Progress(None, 'costs', 'step') as progress:
+    costs = cost_lib.measure(target, drafter, batches[b].tokens[row:row + 1], tuple(decodes), sampling,
+                             max_decode_len=max_decode_len, tell=progress.next)
   timed = [(costs[g], int(results[b].stats.target_calls[row])) for g, results in decodes.items()]
   drawn = {
       'figure_1': pictures[0].figure(),
@@ -101,6 +113,18 @@ def figures(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable = 
       figures_lib.save(fig, path)
   print(f'{len(drawn)} figures and trace.html in {output_dir}')
   return written
+
+
+def _decoded(target, batches, method: Method) -> list:
+  """A result for each batch."""
+  found, shapes = [], set()
+  with Progress(sum(len(b.indices) for b in batches), method.name) as progress:
+    for batch in batches:
+      with contextlib.nullcontext() if batch.tokens.shape in shapes else progress.compiling():
+        found.append(method(target, batch))
+      shapes.add(batch.tokens.shape)
+      progress.add(len(batch.indices))
+  return found
 
 
 def _acceptance(decodes, batches, drafter, sampling, measured):

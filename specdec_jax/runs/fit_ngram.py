@@ -6,13 +6,17 @@ from collections.abc import Iterable
 import gin
 import numpy as np
 
+from specdec_jax import arguments
 from specdec_jax.checkpoints.ngram_tables import save_ngram
 from specdec_jax.data.examples import texts_of
 from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.drafters.ngram import NGramDrafter
-from specdec_jax.jobs import output
+from specdec_jax.jobs import output, settings
 
 
+@arguments.checked(
+    vocabulary=settings.VOCABULARY, examples=arguments.iterable, field=arguments.text_of(('reference', 'text')),
+    order=arguments.between(1, 2), successors=arguments.at_least(1))
 def fit_ngram(output_dir: str, vocabulary: Tokenizer = gin.REQUIRED,
               examples: Iterable = gin.REQUIRED, field: str = 'reference', order: int = 2,
               successors: int = 32) -> dict:

@@ -5,11 +5,15 @@ from collections.abc import Iterable
 import gin
 import numpy as np
 
+from specdec_jax import arguments
 from specdec_jax.data.examples import texts_of
 from specdec_jax.data.tokenizers_fitting import fit_tokenizer
 from specdec_jax.jobs import output
 
 
+@arguments.checked(
+    examples=arguments.iterable, field=arguments.text_of(('reference', 'text')),
+    kind=arguments.text_of(('wordpiece', 'bpe')), size=arguments.at_least(4), lowercase=arguments.flag)
 def fit_vocabulary(output_dir: str, examples: Iterable = gin.REQUIRED, field: str = 'text',
                    kind: str = 'wordpiece', size: int = 8192, lowercase: bool = False) -> dict:
   """Writes `output_dir`/tokenizer.json.

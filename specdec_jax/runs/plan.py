@@ -4,7 +4,8 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from specdec_jax.jobs import output
+from specdec_jax import arguments, checks
+from specdec_jax.jobs import output, settings
 from specdec_jax.notes import note
 from specdec_jax.sampling import Sampling
 from specdec_jax.tpu import tables
@@ -13,6 +14,21 @@ from specdec_jax.tpu.planner import plan as compile_plan
 from specdec_jax.tpu.traffic import Assumptions
 
 
+def _model(name: str, value: Any) -> Any:
+  """A name or a path, or what `tpu.plan` takes beside."""
+  numbers = isinstance(value, (bool, int, float, list, tuple, dict)) or value is None
+  return checks.text(name, value, empty=False) if numbers or isinstance(value, str) else value
+
+
+@arguments.checked(
+    target=_model, draft=arguments.optional(_model), chip=arguments.text_of(tuple(CHIPS)),
+    topology=arguments.optional(arguments.text), gamma=settings.GAMMA, batch=arguments.at_least(1),
+    input_length=arguments.at_least(1), max_decode_len=arguments.at_least(1), sampling=settings.SAMPLING,
+    alpha=arguments.optional(arguments.probability), dtype=arguments.text_of(('bfloat16', 'float32')),
+    layer_seconds=arguments.not_negative, collective_seconds=arguments.not_negative, data=arguments.at_least(1),
+    split_draft=arguments.flag, passes=arguments.flag, grid_gammas=arguments.tuple_of(settings.GAMMA),
+    grid_batches=arguments.tuple_of(arguments.at_least(1)),
+    grid_chips=arguments.tuple_of(arguments.text_of(tuple(CHIPS))))
 def plan(output_dir: str, target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v4',
          topology: str | None = None, gamma: int = 7, batch: int = 1, input_length: int = 128,
          max_decode_len: int = 128, sampling: Sampling = Sampling(temperature=0.0),

@@ -6,11 +6,12 @@ import os
 
 import gin
 
+from specdec_jax import arguments, checks
 from specdec_jax.checkpoints.directory import save_model
-from specdec_jax.checks import whole
+from specdec_jax.checkpoints.storage import STORAGES
 from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.errors import SettingError
-from specdec_jax.jobs import output
+from specdec_jax.jobs import output, settings
 from specdec_jax.model import Model
 from specdec_jax.models.config import GPT2Config, T5Config
 from specdec_jax.parallel.mesh import Mesh
@@ -20,6 +21,28 @@ from specdec_jax.training.pairs import concatenate
 from specdec_jax.training.trainer import evaluate, train as train_loop
 
 
+def _pairs(name: str, value) -> list:
+  """A list of (source ids, target ids)."""
+  pairs = list(arguments.iterable(name, value))
+  wrong = [i for i, pair in enumerate(pairs) if not isinstance(pair, tuple | list) or len(pair) != 2]
+  if wrong:
+    raise SettingError(f'{name}[{wrong[0]}] is {checks.shown(pairs[wrong[0]])}; it must be a pair of source ids and '
+                       'target ids, such as @read_pairs() makes.')
+  return pairs
+
+
+@arguments.checked(
+    config=arguments.instance((T5Config, GPT2Config), '@T5Config() or @GPT2Config()'), vocabulary=settings.VOCABULARY,
+    train_pairs=arguments.tuple_of(_pairs), validation_pairs=_pairs, make_optimizer=arguments.function,
+    steps=arguments.at_least(0), init_from=arguments.optional(settings.MODEL),
+    teacher=arguments.optional(settings.MODEL),
+    divergence=arguments.text_of(('kl', 'tvd')), tokens_per_batch=arguments.at_least(1),
+    buckets=arguments.tuple_of(arguments.at_least(1)),
+    source_buckets=arguments.tuple_of(arguments.at_least(1), empty=True),
+    label_smoothing=arguments.number(lambda x: 0 <= x < 1, 'in [0, 1)'), seed=settings.SEED,
+    eval_every=arguments.at_least(1), checkpoint_every=arguments.at_least(1), log_every=arguments.at_least(1),
+    bleu_pairs=arguments.at_least(0), max_decode_len=arguments.at_least(1), storage=arguments.text_of(STORAGES),
+    mesh=arguments.optional(arguments.instance(Mesh, '@Mesh(), or None')), microbatches=arguments.at_least(1))
 def train(output_dir: str, config: T5Config | GPT2Config = gin.REQUIRED,
           vocabulary: Tokenizer = gin.REQUIRED, train_pairs=gin.REQUIRED,
           validation_pairs=gin.REQUIRED, make_optimizer=gin.REQUIRED, steps: int = gin.REQUIRED,
@@ -54,22 +77,23 @@ def train(output_dir: str, config: T5Config | GPT2Config = gin.REQUIRED,
   Returns:
     The report, also in `output_dir`/report.json.
   """
+  if config.decoder_only and bleu_pairs:
+    raise SettingError(f'train.bleu_pairs is {bleu_pairs}, but a decoder-only model has no source to translate; '
+                       'leave it at 0.')
   eos = {'eos_id': vocabulary.eos_id} if config.decoder_only else {}
   config = dataclasses.replace(config, num_pieces=vocabulary.size, **eos)
   if config.decoder_only and max(buckets) > config.max_positions:
     raise SettingError(f'train.buckets go up to {max(buckets)} tokens, and the model has '
                        f'{config.max_positions} positions (GPT2Config.max_positions); leave longer ones out.')
   if init_from is not None and _sizes(init_from.config) != _sizes(config):
-    raise SettingError(f'init_from has the sizes {_sizes(init_from.config)}, '
-                     f'config {_sizes(config)}; they must agree.')
-  microbatches = whole('train.microbatches', microbatches, 1)
+    raise SettingError(f'train.init_from has the sizes {_sizes(init_from.config)}, '
+                       f'train.config {_sizes(config)}; they must agree.')
   if teacher is not None and teacher.vocabulary != vocabulary:
-    raise SettingError('teacher has another vocabulary than train.vocabulary; distillation needs one for both.')
-  if divergence not in ('kl', 'tvd') or (divergence == 'tvd' and (teacher is None or label_smoothing)):
-    raise SettingError(f"train.divergence is {divergence!r}; use 'kl', or with a train.teacher and no "
-                     "label smoothing 'tvd'.")
+    raise SettingError('train.teacher has another vocabulary than train.vocabulary; distillation needs one for both.')
+  if divergence == 'tvd' and (teacher is None or label_smoothing):
+    raise SettingError("train.divergence is 'tvd'; use 'kl', or with a train.teacher and no label smoothing 'tvd'.")
   in_batches = lambda pairs: Batches(
-      pairs, tokens_per_batch, seed, tuple(buckets), tuple(source_buckets),
+      pairs, tokens_per_batch, seed, buckets, source_buckets,
       microbatches * (mesh.data if mesh else 1), config.pad_id)
   batches, validation = in_batches(concatenate(train_pairs)), in_batches(validation_pairs)
   to_translate = validation_pairs[:bleu_pairs]

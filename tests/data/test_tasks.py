@@ -26,6 +26,8 @@ features = {k: seqio.Feature(vocabulary, add_eos=True) for k in ('inputs', 'targ
 source = seqio.FunctionDataSource(records, splits=['test'])
 seqio.TaskRegistry.add('tiny', source=source, output_features=features, preprocessors=[
     seqio.preprocessors.tokenize, seqio.preprocessors.append_eos])
+seqio.TaskRegistry.add('absent', source=seqio.TfdsDataSource('wmt14_translate/de-en:1.0.0', splits=('test',)),
+                       output_features=features, preprocessors=[])
 
 def drop(dataset):
   keep = ('inputs', 'targets')
@@ -62,7 +64,7 @@ print(json.dumps([
     attempt('specdec_cnn_dm', module=PAPER, vocabulary=PIECES,
             files={'test': FOLDER + '/news.jsonl'}),
     attempt('specdec_cnn_dm', vocabulary=PIECES, files={'test': FOLDER + '/ende.tsv'}),
-    tfds_data(), pairs(), evaluated()]))
+    tfds_data(), pairs(), evaluated(), absent(), attempt('specdec_wmt14_ende', split='test', vocabulary=PIECES)]))
 """
 
 HELPERS = """
@@ -94,6 +96,13 @@ def pairs():
                     files={'train': FOLDER + '/ende.tsv'}, max_source_len=8)
   return [[source.tolist(), target.tolist()] for source, target in made]
 
+def absent():
+  import tensorflow_datasets as tfds
+  def no_network(self, **kwargs):
+    raise ConnectionError('no network\\nat all')
+  said, tasks.note, tfds.core.DatasetBuilder.download_and_prepare = [], lambda text: said.append(text), no_network
+  return said, attempt('absent', data_dir=FOLDER + '/empty')
+
 def evaluated():
   import seqio
   of = lambda name: seqio.TaskRegistry.get(name).metric_fns
@@ -115,7 +124,7 @@ def answers(tmp_path_factory):
   before, after = PROGRAM.split("assert 'tensorflow'")
   program = command + before + HELPERS + "assert 'tensorflow'" + after
   run = subprocess.run([sys.executable, '-c', program], check=True, capture_output=True, text=True)
-  return json.loads(run.stdout.splitlines()[-1])
+  return [*json.loads(run.stdout.splitlines()[-1]), run.stderr]
 
 
 def test_text_references_and_own_ids(answers):
@@ -154,3 +163,22 @@ def test_pairs_to_train_on_are_cut_and_end_in_eos(answers):
 def test_the_papers_tasks_evaluate(answers):
   assert answers[10][0] == {'bleu': pytest.approx(100)}
   assert answers[10][1] == {'rouge1': 100, 'rouge2': 100, 'rougeLsum': 100}
+
+
+def test_what_tfds_must_fetch_is_said_before_with_what_to_do_instead(answers):
+  said, error = answers[11]
+  assert len(said) == 1 and "'wmt14_translate/de-en/1.0.0' is not in " in said[0]
+  assert 'training archives' in said[0] and "task_examples.files = {'test': FILE}" in said[0]
+  assert error.startswith("InputError: TFDS could not prepare 'wmt14_translate/de-en/1.0.0' (no network at all); ")
+  assert "task_examples.files = {'test': FILE}" in error and '\n' not in error
+
+
+def test_a_split_that_the_data_set_does_not_have_is_named(answers):
+  assert answers[12] == ("InputError: seqio task 'specdec_wmt14_ende': Unknown split 'test'. Should be one of "
+                         "['validation'].")
+
+
+def test_tensorflow_starts_without_noise(answers):
+  lines = answers[13].splitlines()
+  assert lines[0] == 'specdec_jax: reading a seqio task: TensorFlow starts'
+  assert not [line for line in lines if line.startswith(('E0000', 'I0000', 'WARNING: All log'))]

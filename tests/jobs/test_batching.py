@@ -5,7 +5,8 @@ import pytest
 import tiny_lm
 
 from specdec_jax.data.examples import Example
-from specdec_jax.jobs import batching
+from specdec_jax.jobs import batching, inputs as inputs_lib
+from specdec_jax.jobs.inputs import InputOptions
 
 LONG = 'window is not valid here today ' * 4
 TEXTS = ['new media', 'the file cannot be opened', 'today', LONG, LONG, LONG]
@@ -13,11 +14,11 @@ TEXTS = ['new media', 'the file cannot be opened', 'today', LONG, LONG, LONG]
 
 @pytest.fixture
 def inputs(target):
-  return batching.encode(target, [Example(f'e{i}', t) for i, t in enumerate(TEXTS)], 200)
+  return InputOptions(max_input_len=200).encode(target, [Example(f'e{i}', t) for i, t in enumerate(TEXTS)])
 
 
 def test_every_input_once_in_full_batches(inputs):
-  made = batching.batches(inputs, 2, 200)
+  made = InputOptions(batch_size=2, max_input_len=200).batches(inputs)
   assert sorted(i for b in made for i in b.indices) == list(range(len(TEXTS)))
   for batch in made:
     assert batch.tokens.shape[0] == 2 and len(batch.ids) == 2
@@ -37,27 +38,26 @@ def test_bucket_lengths():
   assert batching.bucket_lengths(64) == [16, 32, 64]
   assert batching.bucket_lengths(10) == [10]
   assert batching.bucket_lengths(40, (24, 8, 99)) == [8, 24, 40]
-  with pytest.raises(ValueError, match='buckets'):
-    batching.bucket_lengths(40, (0, 8))
 
 
 def test_long_inputs_are_refused_by_id_or_cut_and_counted(target):
   examples = [Example(7, 'new media'), Example('long', TEXTS[-1])]
   length = len(target.encode([TEXTS[-1]])[0])
   with pytest.raises(ValueError, match=rf'1 of 2 inputs .*max_input_len = 20.*: long \({length}\)'):
-    batching.encode(target, examples, 20)
-  cut = batching.encode(target, examples, 20, 'cut')
+    InputOptions(max_input_len=20).encode(target, examples)
+  cut = InputOptions(max_input_len=20, long_inputs='cut').encode(target, examples)
   assert cut.cut == 1 and len(cut.rows[1]) == 20 and cut.rows[1][-1] == target.eos_id
   assert cut.rows[1][:19] == target.encode([TEXTS[-1]])[0, :19].tolist()
-  assert batching.encode(target, examples, length).cut == 0
+  assert InputOptions(max_input_len=length).encode(target, examples).cut == 0
 
 
 @pytest.mark.parametrize('call, words', [
-    (lambda t: batching.encode(t, [], 20), 'no examples'),
-    (lambda t: batching.encode(t, [Example(0, 'a')], 1), 'max_input_len is 1'),
-    (lambda t: batching.encode(t, [Example(0, 'a')], 20, 'trim'), "long_inputs is 'trim'"),
-    (lambda t: batching.batches(batching.encode(t, [Example(0, 'a')], 20), 0, 20),
-     'batch_size is 0'),
+    (lambda t: InputOptions().encode(t, []), 'no examples'),
+    (lambda t: InputOptions(max_input_len=1), 'max_input_len is 1; it must be a whole number of at least 2'),
+    (lambda t: InputOptions(long_inputs='trim'), "long_inputs is 'trim'; it must be 'refuse' or 'cut'"),
+    (lambda t: InputOptions(batch_size=0), 'batch_size is 0'),
+    (lambda t: InputOptions(buckets=(0, 8)), r'buckets\[0\] is 0'),
+    (lambda t: InputOptions(prefix=4), 'prefix is 4; it must be a text'),
 ])
 def test_bad_settings(target, call, words):
   with pytest.raises(ValueError, match=words):
@@ -65,8 +65,8 @@ def test_bad_settings(target, call, words):
 
 
 def test_a_prefix_stands_before_every_text(target):
-  plain = batching.encode(target, [Example(0, 'the new media')], 20)
-  assert batching.encode(target, [Example(0, 'media')], 20, prefix='the new ').rows == plain.rows
+  plain = InputOptions().encode(target, [Example(0, 'the new media')])
+  assert InputOptions(prefix='the new ').encode(target, [Example(0, 'media')]).rows == plain.rows
 
 
 def test_key_ids():
@@ -83,9 +83,9 @@ def test_ids_of_any_number_of_digits():
 
 
 def test_many_texts_are_tokenized_in_parts_as_each_alone(target, monkeypatch, capsys):
-  monkeypatch.setattr(batching, 'TEXTS_AT_ONCE', 4)
-  monkeypatch.setattr(batching, 'MANY', 5)
-  inputs = batching.encode(target, [Example(i, t) for i, t in enumerate(TEXTS)], 200)
+  monkeypatch.setattr(inputs_lib, 'TEXTS_AT_ONCE', 4)
+  monkeypatch.setattr(inputs_lib, 'MANY', 5)
+  inputs = InputOptions(max_input_len=200).encode(target, [Example(i, t) for i, t in enumerate(TEXTS)])
   assert inputs.rows == [target.encode([t])[0].tolist() for t in TEXTS]
   assert 'tokenizing' in capsys.readouterr().err
 
@@ -96,11 +96,11 @@ def test_prompts_keep_their_end_and_their_lengths(tmp_path):
   examples = [Example(i, t) for i, t in enumerate(texts)]
   rows = [[1, *model.vocabulary.encode(t)] for t in texts]
   with pytest.raises(ValueError, match=r'1 of 3 inputs are longer than max_input_len = 8 tokens: 1 \(\d+\)'):
-    batching.encode(model, examples, 8)
-  inputs = batching.encode(model, examples, 8, 'cut')
+    InputOptions(max_input_len=8).encode(model, examples)
+  inputs = InputOptions(max_input_len=8, long_inputs='cut').encode(model, examples)
   assert inputs.cut == 1 and inputs.rows == [rows[0], rows[1][-8:], rows[2]]
   inputs.rows[2][-1] = 0  # ends in id 0
-  batch, = batching.batches(inputs, 4, 8, buckets=(8,))
+  batch, = InputOptions(batch_size=4, max_input_len=8, buckets=(8,)).batches(inputs)
   assert batch.lengths.dtype == np.int32
   for place, index in enumerate([1, 0, 2, 2]):
     row = inputs.rows[index]
@@ -111,4 +111,4 @@ def test_an_empty_prompt_is_named(tmp_path):
   model = tiny_lm.random_lm(0, tiny_lm.vocabulary(tmp_path))
   model.vocabulary.start = ()
   with pytest.raises(ValueError, match='Example e is an empty prompt'):
-    batching.encode(model, [Example('e', '')], 8)
+    InputOptions().encode(model, [Example('e', '')])

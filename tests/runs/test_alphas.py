@@ -6,8 +6,9 @@ import pytest
 from specdec_jax.analysis import alpha as alpha_lib
 from specdec_jax.data.examples import read_examples
 from specdec_jax.drafters.model import ModelDrafter
-from specdec_jax.jobs import batching
-from specdec_jax.measure.methods import Method
+from specdec_jax.jobs.inputs import InputOptions
+from specdec_jax.jobs.methods import Method
+from specdec_jax.measure.alphas import over_texts
 from specdec_jax.runs import alphas
 from specdec_jax.sampling import Sampling
 
@@ -32,8 +33,8 @@ def test_every_drafter_is_measured_on_the_same_texts(target, draft, examples, tm
   text = (tmp_path / 'alphas.md').read_text()
   assert '|       l = 0.5 |' in text and '| itself  | temperature 1 | 1.000 ± 0.000 | 1.000 ± 0.000 |' in text
 
-  inputs = batching.encode(target, examples, 32)
-  batches = batching.batches(inputs, 4, 32, buckets=(32,))
+  inputs = InputOptions(max_input_len=32).encode(target, examples)
+  batches = InputOptions(batch_size=4, max_input_len=32, buckets=(32,)).batches(inputs)
   results = [Method(sampling=WARM, max_decode_len=12)(target, b) for b in batches]
   sums, counts = np.concatenate([
       [alpha_lib.text_betas(target, draft, b.tokens, r.tokens, r.lengths, WARM), r.lengths]
@@ -42,12 +43,12 @@ def test_every_drafter_is_measured_on_the_same_texts(target, draft, examples, tm
 
 
 def test_models_run_once_for_all_leniences(target, draft, examples, monkeypatch):
-  inputs = batching.encode(target, examples, 32)
-  batches = batching.batches(inputs, 4, 32, buckets=(32,))
+  inputs = InputOptions(max_input_len=32).encode(target, examples)
+  batches = InputOptions(batch_size=4, max_input_len=32, buckets=(32,)).batches(inputs)
   results = [Method(sampling=WARM, max_decode_len=12)(target, b) for b in batches]
   run, calls = alpha_lib._betas, []
   monkeypatch.setattr(alpha_lib, '_betas', lambda *a, **k: calls.append(a) or run(*a, **k))
-  over = lambda *leniences: alphas.over_texts(
+  over = lambda *leniences: over_texts(
       target, ModelDrafter(draft), batches, results, WARM, 10_000, leniences)
   together = over(1.0, 0.5)
   once = len(calls)
@@ -58,8 +59,8 @@ def test_models_run_once_for_all_leniences(target, draft, examples, monkeypatch)
 
 
 def test_no_more_texts_than_asked_for(target, draft, examples):
-  inputs = batching.encode(target, examples, 32)
-  batches = batching.batches(inputs, 4, 32, buckets=(32,))
+  inputs = InputOptions(max_input_len=32).encode(target, examples)
+  batches = InputOptions(batch_size=4, max_input_len=32, buckets=(32,)).batches(inputs)
   results = [Method(sampling=WARM, max_decode_len=12)(target, b) for b in batches]
-  few = alphas.over_texts(target, ModelDrafter(draft), batches, results, WARM, num_tokens=20)[1.0]
+  few = over_texts(target, ModelDrafter(draft), batches, results, WARM, num_tokens=20)[1.0]
   assert 20 <= few.num_tokens < 20 + 12

@@ -6,6 +6,8 @@ import pytest
 from specdec_jax.data.examples import read_examples
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.errors import RunFailed
+from specdec_jax.jobs.inputs import InputOptions
+from specdec_jax.measure.beams import BeamMethod
 from specdec_jax.reports import beam_search as beam_report
 from specdec_jax.runs import beam as beam_lib
 
@@ -34,9 +36,9 @@ def test_figures_are_those_of_the_searches(searched, target, draft, examples):
   assert drafted['acceptance_rate'] == drafted['accepted'] / drafted['drafted']
   assert drafted['calls_per_text'] == drafted['target_calls'] / 9
   assert drafted['speed_up'] == pytest.approx(plain['seconds'] / drafted['seconds'])
-  method = beam_lib.BeamMethod(num_beams=2, alpha=0.6, max_decode_len=12)
-  inputs = beam_lib.batching.encode(target, examples, 32)
-  found = [method(target, b) for b in beam_lib.batching.batches(inputs, 5, 32, buckets=(32,))]
+  method = BeamMethod(num_beams=2, alpha=0.6, max_decode_len=12)
+  inputs = InputOptions(max_input_len=32).encode(target, examples)
+  found = [method(target, b) for b in InputOptions(batch_size=5, max_input_len=32, buckets=(32,)).batches(inputs)]
   assert plain['steps'] == sum(r.stats.steps[:n].sum() for r, n in zip(found, (5, 4)))
 
 
@@ -54,7 +56,7 @@ def test_unreliable_times_are_called_so(searched):
 
 
 def test_other_beams_fail_after_the_report(target, draft, examples, tmp_path, monkeypatch):
-  call = beam_lib.BeamMethod.__call__
+  call = BeamMethod.__call__
 
   def wrong(self, target, batch):
     r = call(self, target, batch)
@@ -65,7 +67,7 @@ def test_other_beams_fail_after_the_report(target, draft, examples, tmp_path, mo
     scores[1, 1] += 0.5
     return dataclasses.replace(r, tokens=tokens, scores=scores)
 
-  monkeypatch.setattr(beam_lib.BeamMethod, '__call__', wrong)
+  monkeypatch.setattr(BeamMethod, '__call__', wrong)
   run = lambda **more: beam_lib.beam(
       str(tmp_path), target, examples, ModelDrafter(draft), **{**SETTINGS, **more})
   with pytest.raises(RunFailed, match='2 speculative searches .* more than 0.001'):
@@ -77,5 +79,5 @@ def test_other_beams_fail_after_the_report(target, draft, examples, tmp_path, mo
 
 
 def test_nothing_to_compare_is_refused(target, draft, examples, tmp_path):
-  with pytest.raises(ValueError, match='at least one gamma and one number of draft beams'):
+  with pytest.raises(ValueError, match='beam.gammas is empty; it needs at least one value'):
     beam_lib.beam(str(tmp_path), target, examples, ModelDrafter(draft), gammas=())

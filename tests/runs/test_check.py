@@ -12,6 +12,7 @@ import specdec_jax as sd
 from specdec_jax.analysis import theory, worked_example
 from specdec_jax.data.examples import Example
 from specdec_jax.jobs.claims import claimed
+from specdec_jax.reports import check as report
 from specdec_jax.runs import check as check_lib
 from specdec_jax.runs.complete import complete
 from specdec_jax.runs.decode import decode
@@ -71,19 +72,19 @@ def test_all_drafts_give_the_targets_text_at_their_own_pace(checked):
 def test_what_is_wrong_is_said(checked, change, words):
   result = copy.deepcopy(checked[0])
   change(result)
-  found, = check_lib.failures(result)
-  assert words in found and f'**Wrong:** {found}' in check_lib.markdown({**result, 'failures': [found]})
+  found, = report.failures(result)
+  assert words in found and f'**Wrong:** {found}' in report.markdown({**result, 'failures': [found]})
 
 
 def test_unreliable_times_are_called_so(checked):
-  text = check_lib.markdown({**checked[0], 'unreliable': ['the draft: the median repeat took 40% longer']})
+  text = report.markdown({**checked[0], 'unreliable': ['the draft: the median repeat took 40% longer']})
   assert '**Warning:** speed-up: these timings are unreliable' in text and 'check.repeats of 3 or more' in text
   assert checked[0]['unreliable'] == []  # one repeat has no spread
 
 
 def test_a_rule_that_accepts_all_is_found_out(checked, monkeypatch):
   monkeypatch.setattr(worked_example, 'verify', lambda p, q, draft, key: (1, draft[0]))
-  found, *_ = check_lib.failures({**checked[0], 'worked_example': check_lib.example()})
+  found, *_ = report.failures({**checked[0], 'worked_example': check_lib.example()})
   assert 'two tokens, acceptance: simulation gives 1.0, arithmetic 0.6' in found
 
 

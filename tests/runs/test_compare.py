@@ -9,9 +9,9 @@ from specdec_jax.data import metrics
 from specdec_jax.data.examples import read_examples
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.errors import RunFailed
-from specdec_jax.jobs import batching
+from specdec_jax.jobs.inputs import InputOptions
+from specdec_jax.jobs.methods import Method
 from specdec_jax.measure import agreement
-from specdec_jax.measure.methods import Method
 from specdec_jax.reports import comparison as report
 from specdec_jax.runs import compare as compare_lib
 from specdec_jax.sampling import Sampling
@@ -46,10 +46,10 @@ def test_both_count_the_same_tokens_the_same_way(compared, target, examples):
   greedy, warm = compared[0]['experiments']
   assert greedy['outputs']['relation'] == 'identical' and warm['outputs']['relation'] == 'same distribution'
   assert greedy['target_alone']['tokens'] == greedy['speculative']['tokens']
-  inputs = batching.encode(target, examples, 32)
+  inputs = InputOptions(max_input_len=32).encode(target, examples)
   method = Method(sampling=WARM, max_decode_len=12)
   tokens = sum(int(method(target, b).lengths[:len(b.indices)].sum())
-               for b in batching.batches(inputs, 12, 32))
+               for b in InputOptions(batch_size=12, max_input_len=32).batches(inputs))
   assert warm['target_alone']['tokens'] == tokens
 
 
@@ -90,9 +90,9 @@ def test_figures_follow_from_one_another(compared):
 def test_quality_is_that_of_each_decoders_texts(compared, target, examples):
   greedy, warm = (e['quality']['bleu'] for e in compared[0]['experiments'])
   assert greedy['target_alone'] == greedy['speculative']
-  inputs = batching.encode(target, examples, 32)
+  inputs = InputOptions(max_input_len=32).encode(target, examples)
   texts = [''] * 12
-  for batch in batching.batches(inputs, 4, 32, buckets=(32,)):
+  for batch in InputOptions(batch_size=4, max_input_len=32, buckets=(32,)).batches(inputs):
     said = target.decode(Method(sampling=WARM, max_decode_len=12)(target, batch).tokens)
     for i, text in zip(batch.indices, said):
       texts[i] = text
@@ -142,8 +142,8 @@ def test_a_wrong_greedy_text_fails_after_the_report(
 
 
 def test_the_margin_is_that_of_the_targets_two_largest_logits(target, examples):
-  inputs = batching.encode(target, examples[:2], 32)
-  batch, = batching.batches(inputs, 2, 32)
+  inputs = InputOptions(max_input_len=32).encode(target, examples[:2])
+  batch, = InputOptions(batch_size=2, max_input_len=32).batches(inputs)
   alone = Method(sampling=GREEDY, max_decode_len=12)(target, batch)
   tokens = alone.tokens.copy()
   tokens[1, 3] += 1
@@ -182,11 +182,11 @@ def test_lenience_is_called_inexact_and_t5x_is_one_more_baseline(
 
 
 def test_nothing_to_compare_is_refused(target, drafter, examples, tmp_path):
-  with pytest.raises(ValueError, match='at least one gamma'):
+  with pytest.raises(ValueError, match='compare.gammas is empty; it needs at least one value'):
     compare_lib.compare(str(tmp_path), target, examples, drafter, gammas=())
   with pytest.raises(ValueError, match='repeats is 0'):
     compare_lib.compare(str(tmp_path), target, examples, drafter, repeats=0, **SETTINGS)
-  with pytest.raises(ValueError, match="No metric 'blue'; there are bleu, rouge1"):
+  with pytest.raises(ValueError, match=r"compare.metrics\[0\] is 'blue'; it must be 'bleu', 'rouge1'"):
     compare_lib.compare(str(tmp_path), target, examples, drafter, metrics=('blue',), **SETTINGS)
   bare = [dataclasses.replace(e, reference=None) for e in examples]
   with pytest.raises(ValueError, match='bleu needs references, but 12 of 12 examples have none'):

@@ -9,7 +9,7 @@ from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.errors import OutputError, RunFailed
 from specdec_jax.jobs import batching
 from specdec_jax.jobs.claims import claimed
-from specdec_jax.measure.methods import Method
+from specdec_jax.jobs.methods import Method
 from specdec_jax.runs.decode import decode
 from specdec_jax.sampling import Sampling
 

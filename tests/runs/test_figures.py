@@ -60,8 +60,8 @@ def test_the_report_is_on_the_curves(drawn):
 
 
 @pytest.mark.parametrize('wrong, words', [
-    (dict(formats=('pdf',)), "takes 'png' and 'svg'"),
-    (dict(gammas=()), 'at least one draft length'),
+    (dict(formats=('pdf',)), "it must be 'png' or 'svg'"),
+    (dict(gammas=()), 'figures.gammas is empty; it needs at least one value'),
     (dict(example=4), r'figures.example is 4, but there are 4 inputs \(0 to 3\)'),
     (dict(reports=('missing.json',)), "no report at 'missing.json'"),
 ])

@@ -1,0 +1,37 @@
+"""Checks of the settings that several runs have, by their names."""
+
+from typing import Any
+
+from specdec_jax import arguments, checks
+from specdec_jax.data.tokenizer import Tokenizer
+from specdec_jax.drafters.interface import Drafter
+from specdec_jax.errors import SettingError
+from specdec_jax.jobs import inputs
+from specdec_jax.model import Model
+from specdec_jax.sampling import Sampling
+
+MOST_SEED = 2 ** 32 - 1  # seeds are 32 bits of a random key
+
+VOCABULARY = arguments.instance(Tokenizer, 'a vocabulary, such as @Vocabulary()')
+MODEL = arguments.instance(Model, 'a model, such as @target/load_model()')
+SAMPLING = arguments.instance(Sampling, '@Sampling()')
+GAMMA = arguments.at_least(1)
+LENIENCE = arguments.probability
+SEED = arguments.between(0, MOST_SEED)
+
+
+def drafter(name: str, value: Any) -> Drafter | Model:
+  """A drafter, or a model, which drafts too; not the class of one."""
+  if isinstance(value, type) or not isinstance(value, (Drafter, Model)):
+    raise SettingError(f'{name} is {checks.shown(value)}; it must be a drafter, such as @ModelDrafter().')
+  return value
+
+
+# What runs that decode inputs have in common.
+OF_INPUTS = {
+    'target': MODEL, 'examples': arguments.iterable, 'max_decode_len': arguments.at_least(1), **inputs.CHECKS}
+# What runs with one method of decoding have beside.
+OF_METHOD = {
+    'drafter': arguments.optional(drafter), 'gamma': arguments.optional(GAMMA),
+    'lenience': arguments.optional(LENIENCE), 'sampling': SAMPLING, 'seed': SEED,
+    'logits_processors': arguments.tuple_of(arguments.function, empty=True)}
