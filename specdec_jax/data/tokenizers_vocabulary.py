@@ -6,6 +6,7 @@ import os
 from etils import epath
 
 from specdec_jax import paths
+from specdec_jax.data.vocabulary import MOST_BYTES
 from specdec_jax.errors import InputError
 from specdec_jax.files.locations import absolute
 from specdec_jax.files.reading import read_text
@@ -31,7 +32,12 @@ class TokenizersVocabulary:
     if eos_id is None and found is None:
       raise InputError(f"'{path}' has none of {', '.join(_EOS)} for the end of a text; give eos_id.")
     self.eos_id = found if eos_id is None else eos_id
-    self.start = _start(self._tokenizer)
+    if not self.size:
+      raise InputError(f"'{path}' has no tokens; it is no model's vocabulary.")
+    try:
+      self.start = _start(self._tokenizer)
+    except Exception as e:  # the library raises bare Exception
+      raise InputError(f"'{path}' cannot encode a text ({e}).") from e
 
   @property
   def context_id(self) -> int:
@@ -83,9 +89,9 @@ def _start(tokenizer) -> tuple[int, ...]:
 
 def _read(file: epath.Path):
   import tokenizers
-  text = read_text(file, 'tokenizer file')
+  text = read_text(file, 'tokenizer file', MOST_BYTES)
   if file.name == 'vocab.json':
-    merges = read_text(file.parent / 'merges.txt', 'merges.txt (which vocab.json needs beside it)')
+    merges = read_text(file.parent / 'merges.txt', 'merges.txt (which vocab.json needs beside it)', MOST_BYTES)
   try:
     return _byte_level_bpe(text, merges) if file.name == 'vocab.json' else tokenizers.Tokenizer.from_str(text)
   except Exception as e:  # the library raises bare Exception

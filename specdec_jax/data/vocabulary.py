@@ -9,6 +9,8 @@ from specdec_jax import paths
 from specdec_jax.errors import InputError
 from specdec_jax.files.reading import read_bytes
 
+MOST_BYTES = 100_000_000  # of a vocabulary's file; the largest known are a third of that
+
 
 class Vocabulary:
   """A `Tokenizer` of a SentencePiece file; EOS is what the file says (1 in T5), or 1.
@@ -19,12 +21,15 @@ class Vocabulary:
 
   def __init__(self, path: str | os.PathLike):
     self.path = str(path)
-    self.model_bytes = read_bytes(paths.resolve(path), 'SentencePiece file')
+    self.model_bytes = read_bytes(paths.resolve(path), 'SentencePiece file', MOST_BYTES)
     self.digest = hashlib.sha256(self.model_bytes).hexdigest()
     try:
       self._processor = sentencepiece.SentencePieceProcessor(model_proto=self.model_bytes)
     except Exception as e:  # the library raises RuntimeError or its own types
       raise InputError(f"'{path}' is not a SentencePiece model.") from e
+    if not self.model_bytes or self.size <= self.eos_id:
+      size = self.size if self.model_bytes else 0
+      raise InputError(f"'{path}' has {size} pieces, not even one that ends a text; it is no model's vocabulary.")
 
   @property
   def size(self) -> int:

@@ -1,10 +1,11 @@
 """Files that a user names: what keeps them from being read is one line with the path."""
 
 import os
+import socket
 
 import pytest
 
-from specdec_jax.errors import InputError, MissingError
+from specdec_jax.errors import CheckpointError, InputError, MissingError
 from specdec_jax.files import reading
 
 
@@ -48,3 +49,31 @@ def test_text_that_is_not_utf8_is_named(tmp_path):
   (tmp_path / 'file').write_bytes(b'ab\xe4')
   with pytest.raises(InputError, match=r"The page '.*file' is not UTF-8 \(byte 3\)"):
     reading.read_text(tmp_path / 'file', 'page')
+
+
+@pytest.fixture
+def strangers(tmp_path):
+  """{what a message calls it: a path that is no regular file}."""
+  os.mkfifo(tmp_path / 'pipe')
+  listening = socket.socket(socket.AF_UNIX)
+  listening.bind(str(tmp_path / 's'))
+  listening.close()
+  return {'a pipe': tmp_path / 'pipe', 'a socket': tmp_path / 's', 'a device': '/dev/zero', 'a directory': tmp_path}
+
+
+def test_with_a_bound_nothing_but_files_is_opened(strangers):
+  for name, path in strangers.items():
+    with pytest.raises(InputError, match=f"The table '{path}' is {name}, not a file"):
+      reading.read_bytes(path, 'table', most=100)
+    with pytest.raises(CheckpointError, match=name):
+      reading.size_of(path, 'table', error=CheckpointError)
+
+
+def test_with_a_bound_larger_files_are_not_read(tmp_path):
+  with (tmp_path / 'file').open('wb') as f:
+    f.truncate(2 << 30)
+  with pytest.raises(InputError, match=r"The table '.*file' has 2,147,483,648 bytes; .* at most 1,000"):
+    reading.read_bytes(tmp_path / 'file', 'table', most=1000)
+  assert reading.size_of(tmp_path / 'file') == 2 << 30
+  (tmp_path / 'file').write_bytes(b'ab')
+  assert reading.read_bytes(tmp_path / 'file', most=2) == b'ab'
