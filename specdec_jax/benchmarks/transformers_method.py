@@ -3,7 +3,7 @@
 import numpy as np
 
 from specdec_jax.benchmarks.t5x_method import as_result
-from specdec_jax.checkpoints.huggingface_export import to_transformers
+from specdec_jax.checkpoints.huggingface.export import to_transformers
 from specdec_jax.errors import SettingError
 from specdec_jax.results import Result
 

@@ -1,43 +1,51 @@
 """Opens a checkpoint of a named format, and says which one it looks like where that fails."""
 
 import os
+from collections.abc import Callable, Sequence
 
 from etils import epath
 
-from specdec_jax.checkpoints import huggingface, huggingface_gpt2, t5x
-from specdec_jax.checkpoints.huggingface_files import read_json
+from specdec_jax.checkpoints.huggingface.checkpoint import open_huggingface
 from specdec_jax.checkpoints.readers import Reader, unscanned
-from specdec_jax.errors import CheckpointError
+from specdec_jax.checkpoints.t5x import index as t5x_index, native, orbax
+from specdec_jax.errors import CheckpointError, SettingError
 from specdec_jax.files.locations import existing_directory
 
-
-def _open_huggingface(directory: epath.Path) -> Reader:
-  gpt2 = read_json(directory / 'config.json').get('model_type') == 'gpt2'
-  return (huggingface_gpt2.GPT2Reader if gpt2 else huggingface.HuggingFaceReader)(directory)
-
-
-_OPEN = {'t5x': t5x.open_native, 't5x_orbax': t5x.open_orbax, 'huggingface': _open_huggingface}
+# A format is added here: {its name: what opens a directory of it}; `guess_format` should know it too.
+_OPEN: dict[str, Callable[[epath.Path], Reader]] = {
+    't5x': native.open_native, 't5x_orbax': orbax.open_orbax, 'huggingface': open_huggingface}
 FORMATS = tuple(_OPEN)
 
 
-def open_checkpoint(path: str | os.PathLike, checkpoint_format: str) -> Reader:
+def open_checkpoint(path: str | os.PathLike, checkpoint_format: str, ignore: Sequence[str] = ()) -> Reader:
   """Opens a checkpoint; a scanned tree is read as one without scanning.
+
+  Args:
+    path: its directory, local or gs://.
+    checkpoint_format: one of `FORMATS`.
+    ignore: settings of a Hugging Face checkpoint to pass over; see `generation.notes`.
 
   Raises:
     CheckpointError: not there, damaged, or of another format (which is named).
   """
+  if checkpoint_format not in _OPEN:
+    raise SettingError(f"format is {checkpoint_format!r}; use one of {', '.join(FORMATS)}.")
   directory = existing_directory(path)
   found = guess_format(directory)
   if found is None:
-    raise CheckpointError(f"'{directory}' holds no checkpoint" + _nearby(directory) + '.')
+    raise CheckpointError(f"'{directory}' holds no checkpoint" + nearby(directory) + '.')
   if found != checkpoint_format:
     mend = f'use --format={found}' if found in _OPEN else 'name another input'
     raise CheckpointError(f"'{directory}' is not of the format {checkpoint_format} "
-                          f'but looks like {_NAMES[found]}; {mend}.')
+                          f'but looks like {NAMES[found]}; {mend}.')
+  if checkpoint_format == 'huggingface':
+    return open_huggingface(directory, ignore)
+  if ignore:
+    raise SettingError(f'ignore is for Hugging Face checkpoints; leave it out with {checkpoint_format}.')
   return unscanned(_OPEN[checkpoint_format](directory))
 
 
-_NAMES = {
+NAMES = {
     't5x': "T5X's own format", 't5x_orbax': "T5X's Orbax format",
     'huggingface': 'a Hugging Face checkpoint',
     'model': 'a model directory of this project, which needs no import',
@@ -47,14 +55,20 @@ _NAMES = {
 
 def guess_format(directory: epath.Path) -> str | None:
   """One of `FORMATS`, 'model' or 'tensorflow'; None where nothing is recognised."""
+  try:
+    return _guess(directory)
+  except OSError as e:
+    raise CheckpointError(f"'{directory}' cannot be read: {e.strerror or e}.") from e
+
+
+def _guess(directory: epath.Path) -> str | None:
   for state in (directory / 'state', directory):
-    if (state / '_METADATA').exists() or (state / 'manifest.ocdbt').exists():
+    if (state / orbax.METADATA).exists() or (state / orbax.OCDBT).exists():
       return 't5x_orbax'
-    if (state / 'checkpoint').is_file():
-      with (state / 'checkpoint').open('rb') as f:
-        if f.read(21) == b'model_checkpoint_path':
-          return 'tensorflow'
-      return 't5x' if 'optimizer' in t5x.read_index(state) else 't5x_orbax'
+    if (state / t5x_index.NAME).is_file():
+      if t5x_index.is_tensorflow(state):
+        return 'tensorflow'
+      return 't5x' if 'optimizer' in t5x_index.read_index(state) else 't5x_orbax'
   names = {p.name for p in directory.iterdir()}
   if {'weights', 'config.json'} <= names:
     return 'model'
@@ -65,10 +79,20 @@ def guess_format(directory: epath.Path) -> str | None:
   return None
 
 
-def _nearby(directory: epath.Path) -> str:
+def nearby(directory: epath.Path) -> str:
   """Names up to three checkpoints inside or above a directory that is none itself."""
-  inside = [p for p in sorted(directory.iterdir()) if p.is_dir() and guess_format(p) is not None]
+  inside = [p for p in sorted(directory.iterdir()) if p.is_dir() and _is_some(p)]
   if inside:
     return '; one of these does: ' + ', '.join(f"'{p}'" for p in inside[:3])
   above = directory.parent
-  return f"; '{above}' does" if guess_format(above) in FORMATS else ''
+  return f"; '{above}' does" if _is_some(above) else ''
+
+
+def _is_some(directory: epath.Path) -> bool:
+  """Whether a directory looks like a checkpoint, a damaged one perhaps; one that may not be read does not."""
+  try:
+    return _guess(directory) is not None
+  except CheckpointError:
+    return True
+  except OSError:
+    return False

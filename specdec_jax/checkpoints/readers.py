@@ -1,9 +1,13 @@
 """What every checkpoint format is reduced to: a list of leaves, read one at a time."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
+
+from specdec_jax.errors import CheckpointError
+from specdec_jax.models.config import GPT2Config, T5Config
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,13 +24,24 @@ class Reader(Protocol):
   Attributes:
     source: where it lies, for messages.
     leaves: what it holds, by T5X's '/'-joined path.
+    config: what it says of itself; None where the format carries no configuration.
+    assumed: fields of config that nothing in the checkpoint says.
+    notes: lines about it that its reader must tell the user.
   """
 
   source: str
   leaves: dict[str, Leaf]
+  config: T5Config | GPT2Config | None
+  assumed: frozenset[str]
+  notes: Sequence[str]
 
   def read(self, path: str) -> np.ndarray:
     """One leaf, as T5X shapes it. Cheapest in the order of `leaves`."""
+
+  def check_copies(self) -> None:
+    """Reads what the checkpoint holds twice; CheckpointError where the copies differ."""
+
+_MOST_LAYERS = 10_000  # of a scanned stack
 
 
 class Unscanned:
@@ -38,12 +53,17 @@ class Unscanned:
 
   def __init__(self, reader: Reader):
     self._reader, self.source = reader, reader.source
+    self.config, self.assumed, self.notes = reader.config, reader.assumed, reader.notes
+    self.check_copies = reader.check_copies
     self._origin, self._held, self.leaves = {}, (None, None), {}
     for path, leaf in reader.leaves.items():
       stack = _scanned_stack(path)
       if stack is None or len(leaf.shape) < 2:
         self._origin[path], self.leaves[path] = (path, None), leaf
         continue
+      if leaf.shape[1] > _MOST_LAYERS:
+        raise CheckpointError(f"'{path}' in '{reader.source}' is {list(leaf.shape)}: a stack of {leaf.shape[1]} "
+                              f'layers. At most {_MOST_LAYERS} are read.')
       rest = path.removeprefix(f'{stack}/{stack}/')
       for i in range(leaf.shape[1]):
         name = f'{stack}/layers_{i}/{rest}'

@@ -2,27 +2,33 @@
 
 A part holds a few leaves as a flat dictionary {path: leaf}. Writing and reading
 one part at a time bounds the memory, whatever the size of the model. A leaf is
-a float array or, in int8 storage, {'values': int8, 'scale': float32}. files.json
-beside the parts has the size of every file, so that a truncated copy is named.
+a float array or, in int8 storage, {'values': int8, 'scale': float32}.
 """
 
 import contextlib
-import json
+import glob
 import logging
 import math
+import os
 import re
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from etils import epath
 
-from specdec_jax.errors import CheckpointError, SettingError
+from specdec_jax.checkpoints.numbers import count_nonfinite
+from specdec_jax.checkpoints.readers import Leaf
+from specdec_jax.errors import CheckpointError, OutputError, SettingError
+from specdec_jax.files import checksums, json_files
+from specdec_jax.files.locations import is_remote
 from specdec_jax.files.replacing import only
 from specdec_jax.models.parameters import is_matrix
 
 STORAGES = ('float32', 'bfloat16', 'int8')
 PART_BYTES = 256 << 20
-_FILES = 'files.json'
+_OLD_FILES = 'files.json'  # sizes alone, in directories from before there were checksums
+_PART = re.compile(r'part_\d{4,}')
 
 
 def compress(path: str, value: np.ndarray, storage: str):
@@ -30,16 +36,25 @@ def compress(path: str, value: np.ndarray, storage: str):
 
   int8 is symmetric with one scale per output channel: per column of a kernel
   [in, out], per row of the embedding [vocab, emb].
+
+  Raises:
+    CheckpointError: finite numbers that the storage has no room for, or, in int8, that are not finite.
   """
-  if storage == 'bfloat16' and is_matrix(path, value.shape):
-    return value.astype(dtype_of('bfloat16'))
-  value = np.asarray(value, np.float32)
-  if storage == 'float32' or not is_matrix(path, value.shape):
-    return value
+  storage = storage if is_matrix(path, value.shape) else 'float32'
+  kept = dtype_of('bfloat16' if storage == 'bfloat16' else 'float32')
+  with np.errstate(over='ignore'):
+    stored = value.astype(kept, copy=False)
+  if stored.dtype != value.dtype and count_nonfinite(stored) > count_nonfinite(value):
+    raise CheckpointError(f"'{path}' has numbers too large for {kept.name}"
+                          + ('; store it as float32.' if kept.name == 'bfloat16' else '.'))
+  if storage != 'int8':
+    return stored
   axis = 1 if path.endswith('embedding') else 0
-  scale = np.abs(value).max(axis=axis, keepdims=True) / np.float32(127)
+  scale = np.abs(stored).max(axis=axis, keepdims=True) / np.float32(127)
+  if not np.isfinite(scale).all():
+    raise CheckpointError(f"'{path}' has numbers that are not finite, which int8 cannot hold; store it as float32.")
   scale = np.where(scale > 0, scale, np.float32(1))
-  return {'values': np.rint(value / scale).astype(np.int8), 'scale': scale}
+  return {'values': np.rint(stored / scale).astype(np.int8), 'scale': scale}
 
 
 def expand(path: str, leaf, dtype: str) -> np.ndarray:
@@ -63,7 +78,7 @@ def num_bytes(shape: tuple[int, ...], dtype: str) -> int:
 class Writer:
   """Collects leaves and writes a part whenever they come to `part_bytes`.
 
-  Used as a context manager: leaving it writes the last part and files.json.
+  Used as a context manager: leaving it writes the last part.
   """
 
   def __init__(self, directory, storage: str, part_bytes: int = PART_BYTES):
@@ -86,8 +101,12 @@ class Writer:
   def _flush(self):
     import orbax.checkpoint as ocp
     part = self._directory / f'part_{self._parts:04d}'
-    with quiet_orbax(), ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
-      checkpointer.save(part, args=ocp.args.PyTreeSave(self._leaves))
+    try:
+      with (_plain(self._directory) as directory, quiet_orbax(),
+            ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer):
+        checkpointer.save(directory / part.name, args=ocp.args.PyTreeSave(self._leaves))
+    except Exception as e:  # Orbax and TensorStore raise many kinds where a disk is full or read-only
+      raise OutputError(f"The weights cannot be written to '{part}' ({first_line(e)}).") from e
     marker = part / 'commit_success.txt'
     if marker.exists():  # Orbax names the folder in it, and a model directory may move
       marker.write_text('Checkpoint commit was successful.\n')
@@ -101,58 +120,88 @@ class Writer:
       return
     if self._leaves:
       self._flush()
-    (self._directory / _FILES).write_text(json.dumps(_file_sizes(self._directory), indent=0))
 
 
-def _file_sizes(directory) -> dict[str, int]:
-  """Bytes of every file below a directory's parts, by relative path."""
-  sizes, waiting = {}, list(directory.glob('part_*'))
-  while waiting:
-    path = waiting.pop()
-    if path.is_dir():
-      waiting += path.iterdir()
-    else:
-      sizes[str(path.relative_to(directory))] = path.stat().length
-  return dict(sorted(sizes.items()))
+@contextlib.contextmanager
+def _plain(directory: epath.Path) -> Iterator[epath.Path]:
+  """A path to a directory that Orbax, which looks for files below it by a pattern, does not take for one."""
+  if is_remote(directory) or not glob.has_magic(os.fspath(directory)):
+    yield directory
+    return
+  with tempfile.TemporaryDirectory() as folder:
+    link = epath.Path(folder) / 'link'
+    os.symlink(directory, link)
+    yield link
 
 
 def foreign(directory: epath.Path) -> str | None:
   """See `replacing.Foreign`, of a directory of weights."""
   if not directory.is_dir():
     return f"has no folder '{directory.name}'"
-  return only({_FILES, *(p.name for p in directory.iterdir() if re.fullmatch(r'part_\d{4,}', p.name))})(directory)
+  return only({_OLD_FILES, *(p.name for p in directory.iterdir() if _PART.fullmatch(p.name))})(directory)
 
 
-def _check_files(directory) -> None:
-  """Raises CheckpointError for the first file that is missing or of another size."""
-  if not (directory / _FILES).exists():
-    raise CheckpointError(f'No weights in {directory}; import or train the model again.')
-  try:
-    expected = json.loads((directory / _FILES).read_text())
-  except ValueError as e:
-    raise CheckpointError(f'{directory / _FILES} is truncated; copy the model again.') from e
-  found = _file_sizes(directory)
-  for name, size in expected.items():
-    if found.get(name) != size:
-      state = f'has {found[name]} bytes of {size}' if name in found else 'is missing'
-      raise CheckpointError(f'{directory / name} {state}; copy or import the model again.')
+def check_old(directory: epath.Path) -> list[str]:
+  """Compares weights from before there were checksums with the sizes in their own files.json.
+
+  Returns:
+    The names of the parts.
+
+  Raises:
+    CheckpointError: the first file that is missing or of another size.
+  """
+  if not (directory / _OLD_FILES).exists():
+    raise CheckpointError(f"No weights in '{directory}'; import or train the model again.")
+  sizes = json_files.read_json(directory / _OLD_FILES, 'list of files')
+  for name, size in sizes.items():
+    if not checksums.is_inside(name) or type(size) is not int:
+      raise CheckpointError(f"'{directory / _OLD_FILES}' is damaged at {name[:80]!r}; copy the model again.")
+  checksums.check_sizes(directory, sizes)
+  return parts_of(sizes)
 
 
-def read(directory, dtype: str) -> Iterator[tuple[str, np.ndarray]]:
-  """Yields (path, array) of all leaves, a part at a time; see `expand` for `dtype`."""
-  directory = epath.Path(directory)
-  _check_files(directory)
+def parts_of(names: Iterable[str]) -> list[str]:
+  """The parts that files with these paths, relative to the weights, belong to."""
+  return sorted({name.partition('/')[0] for name in names if _PART.fullmatch(name.partition('/')[0])})
+
+
+def read(directory: epath.Path, dtype: str,
+         parts: Iterable[str] | None = None) -> Iterator[tuple[str, np.ndarray]]:
+  """Yields (path, array) of all leaves, a part at a time (by default all that are there); see `expand` for `dtype`."""
   import orbax.checkpoint as ocp
-  for part in sorted(directory.glob('part_*')):
-    try:
-      with quiet_orbax(), ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
-        leaves = checkpointer.restore(part)
-    except Exception as e:  # Orbax and TensorStore raise many kinds for a damaged directory
-      raise CheckpointError(
-          f'The weights in {part} are damaged; copy or import the model again. '
-          f'({first_line(e)})') from e
+  directory = epath.Path(directory)
+  for name in parts_of(p.name for p in directory.iterdir()) if parts is None else parts:
+    part = directory / name
+    with _damage(part), quiet_orbax(), ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+      leaves = checkpointer.restore(part)
     for path in list(leaves):
-      yield path, expand(path, leaves.pop(path), dtype)
+      with _damage(part):
+        value = expand(path, leaves.pop(path), dtype)
+      yield path, value
+
+
+def leaves(directory: epath.Path, parts: Iterable[str]) -> dict[str, Leaf]:
+  """Shapes and stored dtypes of all leaves, without reading them."""
+  import orbax.checkpoint as ocp
+  found = {}
+  for name in parts:
+    part = directory / name
+    with _damage(part), quiet_orbax(), ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+      metadata = checkpointer.metadata(part).item_metadata.tree
+      for path, leaf in metadata.items():
+        leaf = leaf['values'] if isinstance(leaf, dict) else leaf
+        found[path] = Leaf(tuple(leaf.shape), str(np.dtype(leaf.dtype)))
+  return found
+
+
+@contextlib.contextmanager
+def _damage(part: epath.Path) -> Iterator[None]:
+  """CheckpointError for whatever Orbax, TensorStore and arrays of wrong kinds raise."""
+  try:
+    yield
+  except Exception as e:
+    raise CheckpointError(
+        f"The weights in '{part}' are damaged; copy or import the model again. ({first_line(e)})") from e
 
 
 @contextlib.contextmanager

@@ -5,10 +5,12 @@ from absl import flags
 
 from specdec_jax.checkpoints import formats, importer, storage
 from specdec_jax.cli import command
+from specdec_jax.models.activations import ACTIVATIONS
 
-_FORMAT = flags.DEFINE_enum('format', None, formats.FORMATS, 'What wrote the checkpoint.', required=True)
-_INPUT = flags.DEFINE_string('input', None, 'Directory of the checkpoint, local or gs://.', required=True)
-_OUTPUT = flags.DEFINE_string('output', None, 'Model directory to write; must not exist.', required=True)
+_FORMAT = flags.DEFINE_enum('format', None, formats.FORMATS, 'What wrote the checkpoint.')
+_INPUT = flags.DEFINE_string(
+    'input', None, 'Directory of the checkpoint, local or gs://, or OWNER/MODEL of the Hugging Face hub.')
+_OUTPUT = flags.DEFINE_string('output', None, 'Model directory to write; must not exist.')
 _VOCABULARY = flags.DEFINE_string(
     'vocabulary', None, "SentencePiece file; default: the checkpoint's own spiece.model, if any.")
 _GIN_FILE = flags.DEFINE_string(
@@ -17,8 +19,15 @@ _DTYPE = flags.DEFINE_enum(
     'dtype', None, storage.STORAGES,
     'How matrices are stored (bfloat16: computed in, too); default: as in the checkpoint.')
 _EXTRA_IDS = flags.DEFINE_integer(
-    'extra_ids', None, "Sentinels beyond the SentencePiece file's pieces; default: T5's 100, "
-    "mT5's 100 and UMT5's 300 for their own files, else 0.", lower_bound=0)
+    'extra_ids', None, "Sentinels behind the SentencePiece file's pieces; default: as tokenizer_config.json beside it "
+    "says, else T5's and mT5's 100 and UMT5's 300 for files of their size, where the model has rows for them.",
+    lower_bound=0)
+_ACTIVATION = flags.DEFINE_enum(
+    'activation', None, tuple(ACTIVATIONS), 'Of the feed-forward layers of a T5X checkpoint, which does not say it; '
+    'default: gelu, or relu where they are not gated.')
+_IGNORE = flags.DEFINE_list(
+    'ignore', [], 'Settings of generation_config.json to pass over, such as no_repeat_ngram_size.')
+_ALLOW_NONFINITE = flags.DEFINE_bool('allow_nonfinite', False, 'Import weights that are NaN or infinite.')
 
 
 def run():
@@ -30,7 +39,7 @@ def run():
     config = importer.import_checkpoint(
         _INPUT.value, _OUTPUT.value, _FORMAT.value, vocabulary=_VOCABULARY.value,
         gin_file=_GIN_FILE.value, storage=_DTYPE.value, extra_ids=_EXTRA_IDS.value,
-        progress=progress)
+        activation=_ACTIVATION.value, ignore=_IGNORE.value, allow_nonfinite=_ALLOW_NONFINITE.value, progress=progress)
   print(f'{_OUTPUT.value}: {config}')
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from flax import traverse_util
 
 from specdec_jax import paths
-from specdec_jax.checkpoints.directory import read_config
+from specdec_jax.checkpoints.description import read_config
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.errors import SettingError
 from specdec_jax.model import Model

@@ -2,14 +2,16 @@
 
 import dataclasses
 import json
+import os
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tiny
 from flax import traverse_util
 
-from specdec_jax.checkpoints import directory as directory_lib, storage as storage_lib
+from specdec_jax.checkpoints import description, directory as directory_lib, storage as storage_lib
 from specdec_jax.errors import OutputError
 from specdec_jax.model import Model
 from specdec_jax.models.config import T5Config
@@ -155,14 +157,149 @@ def test_damaged_directories(tmp_path):
   directory_lib.save_model(random_model(), model_dir)
   fields = json.loads((model_dir / 'config.json').read_text())
   (model_dir / 'config.json').write_text(json.dumps({**fields, 'depth': 3}))
-  assert 'depth' in one_line_error(lambda: directory_lib.load_model(model_dir))
+  assert 'depth' in one_line_error(lambda: directory_lib.load_model(model_dir, verify=False))
   (model_dir / 'config.json').write_text(json.dumps(fields))
+  directory_lib.save_model(random_model(), model_dir, overwrite=True)
   file = next((model_dir / 'weights').rglob('d/*'))
   file.write_bytes(file.read_bytes()[:20])
   message = one_line_error(lambda: directory_lib.load_model(model_dir))
   assert str(file) in message and 'has 20 bytes of' in message
   file.unlink()
-  assert f'{file} is missing' in one_line_error(lambda: directory_lib.load_model(model_dir))
+  assert f"'{file}' is missing" in one_line_error(lambda: directory_lib.load_model(model_dir))
+
+
+@pytest.fixture
+def saved(tmp_path):
+  directory_lib.save_model(random_model().replace(vocabulary=tiny.vocabulary(tmp_path)), tmp_path / 'm')
+  return tmp_path / 'm'
+
+
+def files_of(directory):
+  return sorted(p for p in directory.rglob('*') if p.is_file())
+
+
+def test_every_random_bit_flip_is_seen(saved):
+  rng, files = np.random.default_rng(0), files_of(saved)
+  assert {'config.json', 'spiece.model', 'files.json', 'manifest.ocdbt', '_METADATA'} <= {f.name for f in files}
+  load_model = directory_lib.load_model
+  for _ in range(5):
+    for file in files:
+      content = bytearray(file.read_bytes())
+      bit = int(rng.integers(8 * len(content)))
+      content[bit // 8] ^= 1 << bit % 8
+      file.write_bytes(content)
+      one_line_error(lambda: load_model(saved))
+      content[bit // 8] ^= 1 << bit % 8
+      file.write_bytes(content)
+  load_model(saved)
+
+
+def test_without_verifying_the_configuration_may_be_changed_and_weights_may_not_be_cut(saved):
+  fields = json.loads((saved / 'config.json').read_text())
+  (saved / 'config.json').write_text(json.dumps({**fields, 'dropout_rate': 0.25}))
+  assert "config.json' has" in one_line_error(lambda: directory_lib.load_model(saved))
+  assert directory_lib.load_model(saved, verify=False).config.dropout_rate == 0.25
+  largest = max((saved / 'weights').rglob('d/*'), key=lambda f: f.stat().st_size)
+  largest.write_bytes(largest.read_bytes()[:-1])
+  assert 'bytes of' in one_line_error(lambda: directory_lib.load_model(saved, verify=False))
+
+
+def as_before_checksums(directory, changes=()):
+  """Turns a directory into one with the sizes of its weights alone; `changes` to their list."""
+  (directory / 'files.json').unlink()
+  weights = directory / 'weights'
+  sizes = {f.relative_to(weights).as_posix(): f.stat().st_size for f in files_of(weights)}
+  (weights / 'files.json').write_text(json.dumps({**sizes, **dict(changes)}))
+
+
+def test_directories_from_before_there_were_checksums(saved):
+  model = directory_lib.load_model(saved)
+  as_before_checksums(saved)
+  jax.tree.map(np.testing.assert_array_equal, directory_lib.load_model(saved).params, model.params)
+  directory_lib.save_model(model, saved, overwrite=True)
+  assert (saved / 'files.json').exists() and not (saved / 'weights' / 'files.json').exists()
+  as_before_checksums(saved)
+  (saved / 'weights' / 'part_0000' / '_METADATA').write_bytes(b'{}')
+  assert "_METADATA' has 2 bytes of" in one_line_error(lambda: directory_lib.load_model(saved))
+
+
+@pytest.mark.parametrize('name, size', [('../config.json', 5), ('/etc/passwd', 5), ('part_0000/x', None), ('x', '5'),
+                                        ('x', 2.5), ('', 1)])
+def test_old_lists_that_are_damaged(saved, name, size):
+  as_before_checksums(saved, {name: size})
+  assert "weights/files.json' is damaged at" in one_line_error(lambda: directory_lib.load_model(saved))
+  (saved / 'weights' / 'files.json').write_text('[1]')
+  assert 'not a JSON object' in one_line_error(lambda: directory_lib.load_model(saved))
+
+
+@pytest.mark.parametrize('changes, words', [
+    ({'architecture': 'bert'}, 'was not written by this project'), ({'architecture': ['t5']}, 'was not written'),
+    ({'architecture': None}, 'was not written'), ({'storage': 'int4'}, "storage is 'int4'; known are float32"),
+    ({'storage': ['int8']}, 'storage is'), ({'depth': 3}, "has the field 'depth', which is not known"),
+    ({'mlp_activations': ['laplace']}, 'laplace'), ({'mlp_activations': 'gelu'}, 'mlp_activations'),
+    ({'mlp_activations': []}, 'mlp_activations'), ({'mlp_activations': None}, 'mlp_activations'),
+    ({'dtype': 'float16'}, "float16"), ({'dtype': 5}, 'dtype'), ({'num_pieces': 41}, 'pieces'),
+    ({'eos_ids': [3, 4]}, 'eos')])
+def test_other_fields_of_a_configuration(tmp_path, changes, words):
+  fields = {'architecture': 't5', 'storage': 'float32', **dataclasses.asdict(TINY)}
+  (tmp_path / 'config.json').write_text(json.dumps({**fields, **changes}))
+  assert words in one_line_error(lambda: description.read_config(tmp_path))
+
+
+@pytest.mark.parametrize('name', ['vocab_size', 'emb_dim', 'num_heads', 'mlp_dim', 'num_encoder_layers'])
+def test_missing_fields_of_a_configuration_are_named(tmp_path, name):
+  fields = {'architecture': 't5', 'storage': 'float32', **dataclasses.asdict(TINY)}
+  del fields[name]
+  (tmp_path / 'config.json').write_text(json.dumps(fields))
+  if name == 'vocab_size':  # has a default
+    assert description.read_config(tmp_path)[0].vocab_size == 32128
+  else:
+    assert f"has no field '{name}'" in one_line_error(lambda: description.read_config(tmp_path))
+
+
+@pytest.mark.parametrize('name', ['num_encoder_layers', 'num_decoder_layers'])
+def test_a_thousand_million_layers_are_told_at_once(saved, name):
+  fields = json.loads((saved / 'config.json').read_text())
+  (saved / 'config.json').write_text(json.dumps({**fields, name: 10 ** 9}))
+  assert '1000000000' in one_line_error(lambda: directory_lib.load_model(saved, verify=False))
+
+
+@pytest.mark.parametrize('name', ['config.json', 'files.json', 'spiece.model', 'weights/part_0000/manifest.ocdbt'])
+@pytest.mark.parametrize('kind', ['pipe', 'directory'])
+def test_pipes_and_directories_in_place_of_files(saved, name, kind):
+  (saved / name).unlink()
+  os.mkfifo(saved / name) if kind == 'pipe' else (saved / name).mkdir()
+  assert f"{name}' is a {kind}, not a file" in one_line_error(lambda: directory_lib.load_model(saved))
+
+
+@pytest.mark.parametrize('name', ['[1]', '*', 'a b', '?x', "it's", '%41', 'ü', '{a,b}', '#1'])
+def test_names_with_special_characters(tmp_path, name):
+  model = random_model()
+  directory_lib.save_model(model, tmp_path / name / name)
+  directory_lib.save_model(model, tmp_path / name / name, overwrite=True)
+  loaded = directory_lib.load_model(tmp_path / name / name)
+  jax.tree.map(np.testing.assert_array_equal, loaded.params, model.params)
+
+
+def test_numbers_that_the_storage_cannot_hold_are_named(tmp_path):
+  model = random_model()
+  kernel = model.params['decoder']['layers_1']['mlp']['wo']['kernel']
+  for value, storage, words in ((np.nan, 'int8', 'not finite, which int8'), (-np.inf, 'int8', 'not finite'),
+                                (3.4e38, 'bfloat16', 'too large for bfloat16')):
+    kernel[3, 2] = value
+    with pytest.raises(CheckpointError, match=f"'decoder/layers_1/mlp/wo/kernel' has numbers .*{words}"):
+      directory_lib.save_model(model, tmp_path / 'm', storage)
+    assert not list(tmp_path.iterdir())
+  kernel[3, 2] = np.nan  # as it is, where it can be
+  for storage in ('float32', 'bfloat16'):
+    directory_lib.save_model(model, tmp_path / storage, storage)
+    loaded = directory_lib.load_model(tmp_path / storage).params['decoder']['layers_1']['mlp']['wo']['kernel']
+    assert np.argwhere(np.isnan(loaded)).tolist() == [[3, 2]]
+
+
+def test_a_directory_whose_remote_writer_was_stopped_is_no_model(saved):
+  (saved / '.writing.json').write_text('{}')
+  assert 'is not whole: its writer' in one_line_error(lambda: directory_lib.load_model(saved))
 
 
 def test_all_differences_are_listed_with_both_shapes():

@@ -1,5 +1,7 @@
 """N-gram tables: what is saved is what is loaded, and damage is named."""
 
+import json
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import tiny
 
 import specdec_jax as sd
 from specdec_jax.checkpoints.ngram_tables import load_ngram, save_ngram
+from specdec_jax.errors import CheckpointError
 
 
 @pytest.fixture
@@ -57,9 +60,39 @@ def test_files_that_are_not_there_or_torn(bigram, tmp_path):
     load_ngram('embedded:ende/trigram')
   save_ngram(bigram, tmp_path / 'table')
   whole = (tmp_path / 'table' / 'counts.npz').read_bytes()
-  for torn in (b'', whole[:50], whole[:-30]):
-    (tmp_path / 'table' / 'counts.npz').write_bytes(torn)
-    with pytest.raises(ValueError, match='table is damaged|is damaged') as error:
+  for words in ('bytes of', 'is damaged'):  # with its checksums, and as tables were before there were any
+    for torn in (b'', whole[:50], whole[:-30]):
+      (tmp_path / 'table' / 'counts.npz').write_bytes(torn)
+      with pytest.raises(CheckpointError, match=words) as error:
+        load_ngram(tmp_path / 'table')
+      assert '\n' not in str(error.value)
+    (tmp_path / 'table' / 'files.json').unlink(missing_ok=True)
+
+
+def test_every_bit_counts(bigram, tmp_path):
+  save_ngram(bigram, tmp_path / 'table')
+  for name in ('ngram.json', 'counts.npz', 'files.json'):
+    content = (tmp_path / 'table' / name).read_bytes()
+    for bit in range(0, 8 * len(content), 29):
+      changed = bytearray(content)
+      changed[bit // 8] ^= 1 << bit % 8
+      (tmp_path / 'table' / name).write_bytes(changed)
+      with pytest.raises(CheckpointError):
+        load_ngram(tmp_path / 'table')
+    (tmp_path / 'table' / name).write_bytes(content)
+
+
+@pytest.mark.parametrize('changes', [
+    {'order': 3}, {'order': '2'}, {'start_id': -1}, {'start_id': 7}, {'start_id': None}, {'vocabulary': 5},
+    {'num_tokens': 8}, {'successors': 1}, {'successors': 'x'}])
+def test_descriptions_that_do_not_fit_are_told(bigram, tmp_path, changes):
+  save_ngram(bigram, tmp_path / 'table')
+  (tmp_path / 'table' / 'files.json').unlink()
+  path = tmp_path / 'table' / 'ngram.json'
+  fields = json.loads(path.read_text())
+  for content in ({**fields, **changes}, {n: v for n, v in fields.items() if n not in changes}):
+    path.write_text(json.dumps(content))
+    with pytest.raises(CheckpointError, match='is damaged') as error:
       load_ngram(tmp_path / 'table')
     assert '\n' not in str(error.value)
 

@@ -81,8 +81,8 @@ def test_weights_are_placed_as_they_are_read(pair, monkeypatch):
   """No more than one part is on the host: each leaf is on the mesh before the next is read."""
   seen = []
 
-  def read(directory, dtype, read=storage.read):
-    for path, value in read(directory, dtype):
+  def read(directory, dtype, parts, read=storage.read):
+    for path, value in read(directory, dtype, parts):
       seen.append(('read', path))
       yield path, value
 

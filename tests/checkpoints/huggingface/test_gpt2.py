@@ -47,7 +47,7 @@ def test_greedy_at_every_gamma(pair, hf, expected, gamma):
 
 
 @pytest.mark.parametrize('change, message', [
-    ({'activation_function': 'mish'}, "activation_function is 'mish'"),
+    ({'activation_function': 'laplace'}, "activation_function uses 'laplace'"),
     ({'scale_attn_by_inverse_layer_idx': True}, 'scale_attn_by_inverse_layer_idx is True'),
     ({'n_layer': 4}, r'missing: decoder/layers_3/mlp/wi/kernel \[32, 128\]'),
     ({'n_embd': None}, "no 'n_embd'"),

@@ -12,16 +12,16 @@ import pytest
 import tiny
 from safetensors.numpy import load_file
 
-from specdec_jax.checkpoints import huggingface_export
+from specdec_jax.checkpoints.huggingface import export
 
 
 @pytest.mark.parametrize('name', ['gpt2', 't5_v1_0', 't5_v1_1', 't5_v1_1_tied'])
 def test_names_values_and_sizes_are_those_of_the_file(hf, imported, name):
   model = imported(hf / name / 'target', 'huggingface')
   for parameter, expected in load_file(hf / name / 'target' / 'model.safetensors').items():
-    found = huggingface_export.value(model, parameter)
+    found = export.value(model, parameter)
     np.testing.assert_array_equal(found, expected, err_msg=parameter)
-  fields = (huggingface_export.gpt2_fields if name == 'gpt2' else huggingface_export.t5_fields)(model)
+  fields = (export.gpt2_fields if name == 'gpt2' else export.t5_fields)(model)
   theirs = json.loads((hf / name / 'target' / 'config.json').read_text())
   skipped = ('n_inner', 'bos_token_id', 'pad_token_id', 'tie_word_embeddings', 'scale_decoder_outputs')
   assert {k: v for k, v in fields.items() if k not in skipped} == {
@@ -31,13 +31,13 @@ def test_names_values_and_sizes_are_those_of_the_file(hf, imported, name):
 def test_padding_rows_are_left_out(hf, imported):
   model = imported(hf / 'gpt2' / 'target', 'huggingface')
   model = model.replace(config=dataclasses.replace(model.config, num_pieces=90))
-  assert huggingface_export.value(model, 'transformer.wte.weight').shape == (90, 32)
-  assert huggingface_export.gpt2_fields(model)['vocab_size'] == 90
+  assert export.value(model, 'transformer.wte.weight').shape == (90, 32)
+  assert export.gpt2_fields(model)['vocab_size'] == 90
 
 
 def test_what_transformers_lacks_is_named(hf, imported):
   with pytest.raises(ValueError, match='one relative bias a stack; this model has .* one in every layer'):
-    huggingface_export.t5_fields(imported(hf / 'umt5' / 'target', 'huggingface'))
+    export.t5_fields(imported(hf / 'umt5' / 'target', 'huggingface'))
 
 
 class Weight(np.ndarray):
@@ -76,7 +76,7 @@ def stand_ins(monkeypatch):
 
 @pytest.mark.usefixtures('stand_ins')
 def test_generates_cache_has_the_decoders_layers():
-  made = huggingface_export.to_transformers(tiny.random_t5(0, num_encoder_layers=1, num_decoder_layers=2))
+  made = export.to_transformers(tiny.random_t5(0, num_encoder_layers=1, num_decoder_layers=2))
   assert made.config.num_layers == made.config.num_decoder_layers == 2
   assert made.encoder.config.num_layers == 1
 
@@ -85,7 +85,7 @@ def test_generates_cache_has_the_decoders_layers():
 @pytest.mark.parametrize('tied', [False, True])
 def test_untied_logits_are_untied(tied):
   model = tiny.random_t5(0, logits_via_embedding=tied)
-  made = huggingface_export.to_transformers(model)
+  made = export.to_transformers(model)
   assert (made.lm_head.weight is made.shared.weight) == tied
   np.testing.assert_array_equal(
       made.shared.weight, model.params['token_embedder']['embedding'][:model.num_tokens])
@@ -97,4 +97,4 @@ def test_untied_logits_are_untied(tied):
 def test_without_torch_one_line_says_how_to_get_it(monkeypatch):
   monkeypatch.setitem(sys.modules, 'torch', None)
   with pytest.raises(ImportError, match=r"pip install -e '.\[huggingface\]'"):
-    huggingface_export.to_transformers(None)
+    export.to_transformers(None)

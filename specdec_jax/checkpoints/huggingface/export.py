@@ -3,11 +3,10 @@
 import numpy as np
 from flax import traverse_util
 
-from specdec_jax.checkpoints import huggingface, huggingface_gpt2
+from specdec_jax.checkpoints.huggingface import gpt2, t5
+from specdec_jax.checkpoints.huggingface.activation import theirs
 from specdec_jax.errors import SettingError
 from specdec_jax.model import Model
-
-_GPT2_ACTIVATIONS = {'gelu': 'gelu_new', 'gelu_exact': 'gelu', 'relu': 'relu', 'silu': 'silu'}
 
 
 def to_transformers(model: Model):
@@ -44,10 +43,10 @@ def value(model: Model, name: str) -> np.ndarray:
   """What transformers keeps under a parameter's name."""
   own = traverse_util.flatten_dict(model.params, sep='/')
   if model.config.decoder_only:
-    paths = huggingface_gpt2.own_names(name.removeprefix('transformer.'))
+    paths = gpt2.own_names(name.removeprefix('transformer.'))
     found = np.concatenate([np.asarray(own[p]) for p in paths], axis=-1)
     return found[:model.num_tokens] if paths == ['token_embedder/embedding'] else found
-  path = huggingface.t5x_name(name, per_layer=model.config.relative_bias_per_layer)
+  path = t5.t5x_name(name, per_layer=model.config.relative_bias_per_layer)
   found = np.asarray(own[path])
   if path.endswith(('/kernel', '/rel_embedding')):
     found = found.T
@@ -59,15 +58,15 @@ def gpt2_fields(model: Model) -> dict:
   cfg = model.config
   return {'vocab_size': model.num_tokens, 'n_positions': cfg.max_positions, 'n_embd': cfg.emb_dim,
           'n_layer': cfg.num_layers, 'n_head': cfg.num_heads, 'n_inner': cfg.mlp_dim,
-          'activation_function': _GPT2_ACTIVATIONS[cfg.activation],
-          'layer_norm_epsilon': cfg.layer_norm_epsilon, 'eos_token_id': model.eos_id,
+          'activation_function': theirs(cfg.activation),
+          'layer_norm_epsilon': cfg.layer_norm_epsilon, 'eos_token_id': _eos(model),
           'bos_token_id': model.eos_id, 'pad_token_id': model.eos_id}
 
 
 def t5_fields(model: Model) -> dict:
   """Arguments of transformers' T5Config."""
   cfg = model.config
-  *gate, activation = reversed([{'gelu': 'gelu_new'}.get(a, a) for a in cfg.mlp_activations])
+  activation, *gate = cfg.mlp_activations
   if gate not in ([], ['linear']) or cfg.relative_bias_per_layer:
     where = 'in every layer' if cfg.relative_bias_per_layer else 'a stack'
     raise SettingError("transformers' T5 has one activation, gated or not, and one relative bias a stack; this "
@@ -78,6 +77,19 @@ def t5_fields(model: Model) -> dict:
           'num_heads': cfg.num_heads, 'relative_attention_num_buckets': cfg.num_buckets,
           'relative_attention_max_distance': cfg.max_distance,
           'layer_norm_epsilon': cfg.layer_norm_epsilon, 'dropout_rate': 0.0,
-          'feed_forward_proj': 'gated-' + activation.removesuffix('_new') if gate else activation,
+          **_feed_forward(activation, bool(gate)),
           'tie_word_embeddings': tied, 'scale_decoder_outputs': tied and cfg.scale_tied_logits,
-          'decoder_start_token_id': cfg.decoder_start_id, 'eos_token_id': model.eos_id, 'pad_token_id': 0}
+          'decoder_start_token_id': cfg.decoder_start_id, 'eos_token_id': _eos(model), 'pad_token_id': cfg.pad_id}
+
+
+def _feed_forward(activation: str, gated: bool) -> dict:
+  """How transformers' T5Config names an activation; 'gated-gelu' is the tanh approximation there."""
+  if not gated:
+    return {'feed_forward_proj': theirs(activation)}
+  if activation in ('gelu', 'gelu_exact'):
+    return {'feed_forward_proj': 'gated-gelu', **({'dense_act_fn': 'gelu'} if activation == 'gelu_exact' else {})}
+  return {'feed_forward_proj': f'gated-{theirs(activation)}'}
+
+
+def _eos(model: Model) -> int | list[int]:
+  return model.eos_id if len(model.eos_ids) == 1 else list(model.eos_ids)

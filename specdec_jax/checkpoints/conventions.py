@@ -1,0 +1,85 @@
+"""What an import takes for granted where a checkpoint does not say it, and the sentence that tells so."""
+
+import re
+from collections.abc import Collection
+from typing import Any
+
+from etils import epath
+
+from specdec_jax.checkpoints.description import Config, Tokenizer
+from specdec_jax.checks import shown
+from specdec_jax.errors import CheckpointError
+from specdec_jax.files import json_files
+from specdec_jax.files.locations import absolute
+
+# What neither names nor shapes of a T5X checkpoint tell.
+OF_T5X = ('mlp_activations', 'max_distance', 'layer_norm_epsilon', 'decoder_start_id', 'eos_ids', 'pad_id')
+# Sentinels that T5's, mT5's and UMT5's programs append to their SentencePiece files, by the files' pieces.
+_SENTINELS = {32_000: 100, 250_000: 100, 256_000: 300}
+
+
+def assumed(config: Config, fields: Collection[str]) -> list[str]:
+  """A sentence on the fields that nothing said."""
+  names = [name for name in OF_T5X if name in fields]
+  if not names:
+    return []
+  values = ', '.join(f'{name} = {getattr(config, name)!r}' for name in names)
+  mend = '--activation=NAME or a gin file says otherwise' if 'mlp_activations' in names else 'a gin file says otherwise'
+  return [f'The checkpoint does not say these, and they are assumed: {values}; {mend}.']
+
+
+def no_vocabulary(directory: epath.Path, config: Config) -> str:
+  """The sentence where there is no vocabulary."""
+  other = (' (tokenizer.json is read for decoder-only models alone)'
+           if not config.decoder_only and (directory / 'tokenizer.json').exists() else '')
+  kind = 'tokenizer.json' if config.decoder_only else 'SentencePiece file'
+  return (f'No vocabulary was found{other}: nothing is masked, and texts can be neither given nor shown. Name a {kind} '
+          'with --vocabulary=FILE.')
+
+
+def num_pieces(config: Config, vocabulary: Tokenizer, extra_ids: int | None) -> tuple[int, list[str]]:
+  """How many ids of a model are of its vocabulary, sentinels included, and the sentence on the others.
+
+  Args:
+    config: with the rows of the model.
+    vocabulary: with the pieces of its file.
+    extra_ids: sentinels behind the pieces, where the user says it; else tokenizer_config.json beside the file
+      does, or what is known of files with so many pieces, as far as the model has rows for them.
+  """
+  pieces, rows = vocabulary.size, config.vocab_size
+  extra, why = _SENTINELS.get(pieces, 0), 'assumed, --extra_ids=N says otherwise'
+  if config.decoder_only or pieces + extra > rows:
+    extra = 0
+  if extra_ids is not None:
+    extra, why = extra_ids, 'as --extra_ids says'
+  elif (stated := _stated_extra_ids(vocabulary.path, rows - pieces)) is not None:
+    extra, why = stated, 'as tokenizer_config.json beside it says'
+  padding = rows - pieces - extra
+  if padding < 0 or not (padding or extra):
+    return pieces + extra, []  # the configuration refuses more than there are rows
+  return pieces + extra, [f"The vocabulary '{vocabulary.path}' has {pieces} pieces, and {extra} sentinels behind them "
+                          f'({why}); the last {padding} of {rows} rows are padding, which is never decoded.']
+
+
+def _stated_extra_ids(path: str, room: int) -> int | None:
+  """What tokenizer_config.json beside a vocabulary says of sentinels; None where it says nothing.
+
+  It may list them by name, also where they are among the pieces: such a list counts only where there is room.
+  """
+  file = absolute(path).parent / 'tokenizer_config.json'
+  if not file.exists():
+    return None
+  fields = json_files.read_json(file, 'configuration')
+  extra = fields.get('extra_ids')
+  if extra is None:
+    listed = len(_sentinels(fields.get('additional_special_tokens')))
+    return listed if 0 < listed <= room else None
+  if type(extra) is not int or extra < 0:
+    raise CheckpointError(f"'{file}': extra_ids is {shown(extra)}; it must be a whole number of at least 0.")
+  return extra
+
+
+def _sentinels(tokens: Any) -> list[str]:
+  """The sentinels in a list of tokens, which are texts or objects with their text as `content`."""
+  texts = [t.get('content') if isinstance(t, dict) else t for t in tokens] if isinstance(tokens, list) else []
+  return [t for t in texts if isinstance(t, str) and re.fullmatch(r'<extra_id_\d+>', t)]

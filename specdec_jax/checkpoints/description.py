@@ -1,0 +1,107 @@
+"""What a model directory says of its model: config.json and the vocabulary's file."""
+
+import dataclasses
+import json
+import os
+
+from etils import epath
+
+from specdec_jax.checkpoints import storage as storage_lib
+from specdec_jax.data.tokenizer import Tokenizer
+from specdec_jax.data.tokenizers_vocabulary import TokenizersVocabulary
+from specdec_jax.data.vocabulary import Vocabulary
+from specdec_jax.errors import CheckpointError, UserError
+from specdec_jax.files import checksums, json_files
+from specdec_jax.files.remote_directories import MARK
+from specdec_jax.files.replacing import only
+from specdec_jax.models.config import GPT2Config, T5Config
+
+CONFIG, WEIGHTS = 'config.json', 'weights'
+ARCHITECTURES = {'t5': T5Config, 'gpt2': GPT2Config}
+_VOCABULARIES = {'t5': ('spiece.model',), 'gpt2': ('tokenizer.json', 'vocab.json')}  # the first is written
+Config = T5Config | GPT2Config
+
+
+def architecture_of(config: Config) -> str:
+  """The name of a configuration's family, as config.json has it."""
+  return next(name for name, kind in ARCHITECTURES.items() if isinstance(config, kind))
+
+
+def write_description(directory: epath.Path, config: Config, storage: str, vocabulary: Tokenizer | None) -> None:
+  """Writes the vocabulary, if any, and config.json."""
+  architecture = architecture_of(config)
+  if vocabulary is not None:
+    (directory / _VOCABULARIES[architecture][0]).write_bytes(vocabulary.model_bytes)
+  fields = {'architecture': architecture, 'storage': storage, **dataclasses.asdict(config)}
+  (directory / CONFIG).write_text(json.dumps(fields, indent=1) + '\n')
+
+
+def read_config(directory: str | os.PathLike) -> tuple[Config, str]:
+  """The configuration and the storage of a model directory.
+
+  Raises:
+    CheckpointError: there is no model directory, or its config.json is damaged: the field and its value are named.
+  """
+  directory = epath.Path(directory)
+  if not directory.is_dir():
+    raise CheckpointError(f"No model directory at '{directory}'.")
+  if (directory / MARK).exists():
+    raise CheckpointError(f"'{directory}' is not whole: its writer is at work, or was stopped; see its {MARK}.")
+  path = directory / CONFIG
+  if not path.exists():
+    raise CheckpointError(
+        f"'{directory}' is not a model directory (it has no {CONFIG}); "
+        'other checkpoints are brought in with scripts/import_checkpoint.py.')
+  fields = json_files.read_json(path, 'configuration')
+  name = fields.pop('architecture', None)
+  kind = ARCHITECTURES.get(name) if isinstance(name, str) else None
+  if 'storage' not in fields or kind is None:
+    raise CheckpointError(
+        f"'{path}' was not written by this project; import the checkpoint with "
+        'scripts/import_checkpoint.py (Hugging Face models: --format=huggingface).')
+  storage = fields.pop('storage')
+  if storage not in storage_lib.STORAGES:
+    raise CheckpointError(f"'{path}': storage is {storage!r}; known are {', '.join(storage_lib.STORAGES)}.")
+  return _config(kind, fields, path), storage
+
+
+def _config(kind: type[Config], fields: dict, path: epath.Path) -> Config:
+  known = {field.name: field for field in dataclasses.fields(kind)}
+  unknown = sorted(fields.keys() - known.keys())
+  missing = [name for name, field in known.items() if name not in fields and field.default is dataclasses.MISSING]
+  if unknown or missing:
+    state = f"has the field '{unknown[0]}', which is not known here" if unknown else f"has no field '{missing[0]}'"
+    raise CheckpointError(f"'{path}' {state}; was it written by another version, or changed?")
+  try:
+    return kind(**fields)
+  except (TypeError, ValueError, OverflowError) as e:
+    raise CheckpointError(f"'{path}': {e}") from e
+
+
+def find_vocabulary(directory: str | os.PathLike, config: Config) -> Tokenizer | None:
+  """The vocabulary that lies in a directory, ours or of a checkpoint; None where there is none."""
+  for name in _VOCABULARIES[architecture_of(config)]:
+    if (epath.Path(directory) / name).exists():
+      return read_vocabulary(epath.Path(directory) / name, config)
+  return None
+
+
+def read_vocabulary(path: str | os.PathLike, config: Config) -> Tokenizer:
+  """A SentencePiece file, or for a decoder-only model one of the tokenizers library."""
+  try:
+    return TokenizersVocabulary(path, config.eos_id) if config.decoder_only else Vocabulary(path)
+  except UserError as e:
+    raise CheckpointError(str(e)) from e
+
+
+def foreign(directory: epath.Path) -> str | None:
+  """See `replacing.Foreign`: what keeps a directory from being replaced by a model."""
+  own = {CONFIG, WEIGHTS, checksums.NAME}.union(*_VOCABULARIES.values())
+  reason = only(own)(directory) or storage_lib.foreign(directory / WEIGHTS)
+  if reason:
+    return reason
+  try:
+    read_config(directory)
+  except CheckpointError as e:
+    return f'is no model directory of this project ({e})'
+  return None

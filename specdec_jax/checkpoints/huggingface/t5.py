@@ -1,0 +1,153 @@
+"""Hugging Face checkpoints of T5, mT5 and UMT5: names, transposes, configuration."""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from etils import epath
+
+from specdec_jax.checkpoints.huggingface import activation, generation
+from specdec_jax.checkpoints.huggingface.fields import Fields
+from specdec_jax.checkpoints.huggingface.weight_files import open_files
+from specdec_jax.checkpoints.readers import Leaf
+from specdec_jax.errors import CheckpointError, SettingError
+from specdec_jax.models.config import T5Config
+
+MODEL_TYPES = ('t5', 'mt5', 'umt5')
+ALIASES = {'hidden_size': 'd_model', 'num_attention_heads': 'num_heads', 'num_hidden_layers': 'num_layers',
+           'head_dim': 'd_kv'}
+_LOGITS = 'decoder/logits_dense/kernel'
+
+# Copies of the embedding, and an unused bias of early files.
+_COPIES = ('encoder.embed_tokens.weight', 'decoder.embed_tokens.weight')
+_UNUSED = 'decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight'
+_SHARED = 'shared.weight'
+_WHOLE = {_SHARED: 'token_embedder/embedding', 'lm_head.weight': _LOGITS,
+          'encoder.final_layer_norm.weight': 'encoder/encoder_norm/scale',
+          'decoder.final_layer_norm.weight': 'decoder/decoder_norm/scale'}
+_LAYER = re.compile(r'(encoder|decoder)\.block\.(\d+)\.layer\.(\d)\.(.+)\.weight')
+_NORMS = {'encoder': ('pre_attention_layer_norm', 'pre_mlp_layer_norm'),
+          'decoder': ('pre_self_attention_layer_norm', 'pre_cross_attention_layer_norm',
+                      'pre_mlp_layer_norm')}
+_PROJECTIONS = {'q': 'query', 'k': 'key', 'v': 'value', 'o': 'out'}
+
+
+class T5Reader:
+  """See `readers.Reader`; kernels and relative biases are transposed to T5X's shapes."""
+
+  def __init__(self, directory: epath.Path, fields: Fields, ignore: Sequence[str] = ()):
+    self.source = str(directory)
+    self._named = open_files(directory)
+    per_layer = fields.get('model_type') == 'umt5'
+    self._files, self.leaves = {}, {}
+    for name, file in self._named.items():
+      target = t5x_name(name, per_layer)
+      if target is not None:
+        leaf = file.leaves[name]
+        self._files[target] = name, file
+        shape = leaf.shape[::-1] if _transposed(target) else leaf.shape
+        self.leaves[target] = Leaf(shape, leaf.dtype)
+    decoding = generation.read(directory, fields)
+    self.notes = generation.notes(decoding, ignore)
+    self.config, self.assumed = configuration(fields, decoding, tied=_LOGITS not in self.leaves)
+    # Where the untied logits are scaled the factor goes into their kernel.
+    untied_scaled = _LOGITS in self.leaves and self.config.scale_tied_logits
+    self._logits_factor = np.float32(self.config.emb_dim ** -0.5) if untied_scaled else None
+
+  def check_copies(self) -> None:
+    """CheckpointError where the encoder or the decoder has an embedding of its own, which is not known here."""
+    copies = [name for name in _COPIES if name in self._named]
+    if not copies or _SHARED not in self._named:
+      return
+    shared = self._named[_SHARED].read(_SHARED)
+    for name in copies:
+      if not np.array_equal(self._named[name].read(name), shared, equal_nan=True):
+        raise CheckpointError(f"'{name}' differs from '{_SHARED}' in '{self.source}'; only models whose encoder and "
+                              'decoder share one embedding are known.')
+
+  def read(self, path: str) -> np.ndarray:
+    name, file = self._files[path]
+    value = file.read(name)
+    if path == _LOGITS and self._logits_factor is not None:
+      value = value.astype(np.float32) * self._logits_factor
+    return np.ascontiguousarray(value.T) if _transposed(path) else value
+
+
+def t5x_name(name: str, per_layer: bool) -> str | None:
+  """T5X's path for a parameter's name in a Hugging Face file; None for superfluous copies.
+
+  A name that isn't T5's is kept as it is, and is reported as superfluous later.
+  """
+  if name in (*_COPIES, _UNUSED):
+    return None
+  match = _LAYER.fullmatch(name)
+  if match is None:
+    return _WHOLE.get(name, name)
+  stack, block, sub, part = match.groups()
+  layer = f'{stack}/layers_{block}'
+  owner, _, leaf = part.rpartition('.')
+  if part == 'layer_norm' and int(sub) < len(_NORMS[stack]):
+    return f'{layer}/{_NORMS[stack][int(sub)]}/scale'
+  if owner == 'DenseReluDense':
+    return f'{layer}/mlp/{leaf}/kernel'
+  if owner == 'SelfAttention' and leaf == 'relative_attention_bias':
+    return f'{layer if per_layer else stack}/relpos_bias/rel_embedding'
+  attention = {'SelfAttention': 'attention' if stack == 'encoder' else 'self_attention',
+               'EncDecAttention': 'encoder_decoder_attention'}.get(owner)
+  if attention is None or leaf not in _PROJECTIONS:
+    return name
+  return f'{layer}/{attention}/{_PROJECTIONS[leaf]}/kernel'
+
+
+def configuration(fields: Fields, decoding: Fields, tied: bool) -> tuple[T5Config, frozenset[str]]:
+  """The T5Config that the files of a checkpoint amount to.
+
+  Args:
+    fields: of config.json.
+    decoding: of the file that says how it is decoded; see `generation`.
+    tied: whether the weights have no `lm_head` (what config.json says of it isn't reliable).
+
+  Returns:
+    The configuration, and the fields of it that nothing in the checkpoint says or that no program defines.
+
+  Raises:
+    CheckpointError: a field that is missing or wrong, or that says what T5Config cannot express.
+  """
+  kind = fields.get('model_type')
+  for name, usual, why in (
+      ('is_encoder_decoder', True, 'only encoder-decoders are known among T5s'),
+      ('tie_encoder_decoder', False, 'an encoder that is the decoder is not known'),
+      ('pruned_heads', {}, 'pruned heads are not known'),
+      ('per_layer_config', {}, 'layers that differ are not known'),
+      ('quantization_config', None, 'quantised checkpoints cannot be imported')):
+    fields.require(name, usual, why)
+  vocab_size = fields.whole('vocab_size')
+  ids = generation.ids(decoding, vocab_size)
+  layers, pad = fields.whole('num_layers'), ids.pad or 0
+  try:
+    config = T5Config(
+        vocab_size=vocab_size, emb_dim=fields.whole('d_model'), num_heads=fields.whole('num_heads'),
+        head_dim=fields.whole('d_kv'), mlp_dim=fields.whole('d_ff'), num_encoder_layers=layers,
+        num_decoder_layers=fields.whole('num_decoder_layers', layers),
+        mlp_activations=activation.of_t5(fields, 'relu' if kind == 't5' else 'gated-gelu'),
+        dropout_rate=fields.real('dropout_rate', 0.1), logits_via_embedding=tied,
+        scale_tied_logits=_scales_logits(fields), relative_bias_per_layer=kind == 'umt5',
+        num_buckets=fields.whole('relative_attention_num_buckets', 32),
+        max_distance=fields.whole('relative_attention_max_distance', 128),
+        layer_norm_epsilon=fields.real('layer_norm_epsilon', 1e-6),
+        decoder_start_id=pad if ids.start is None else ids.start, eos_ids=ids.eos or (1,), pad_id=pad)
+  except SettingError as e:
+    raise fields.error(str(e)) from e
+  given = {'decoder_start_id': ids.start is not None, 'eos_ids': bool(ids.eos), 'pad_id': ids.pad is not None}
+  return config, frozenset(name for name, stated in given.items() if not stated)
+
+
+def _scales_logits(fields: Fields) -> bool:
+  if fields.get('model_type') == 'mt5':
+    return False
+  tied = fields.flag('tie_word_embeddings', True)
+  return fields.flag('scale_decoder_outputs', tied)
+
+
+def _transposed(path: str) -> bool:
+  return path.endswith(('/kernel', '/rel_embedding'))
