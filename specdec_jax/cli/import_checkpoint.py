@@ -5,6 +5,7 @@ from absl import flags
 
 from specdec_jax.checkpoints import formats, importer, storage
 from specdec_jax.cli import command
+from specdec_jax.errors import SettingError
 from specdec_jax.models.activations import ACTIVATIONS
 
 _FORMAT = flags.DEFINE_enum('format', None, formats.FORMATS, 'What wrote the checkpoint.')
@@ -30,17 +31,24 @@ _IGNORE = flags.DEFINE_list(
 _ALLOW_NONFINITE = flags.DEFINE_bool('allow_nonfinite', False, 'Import weights that are NaN or infinite.')
 
 
-def run():
+def run() -> None:
+  checkpoint_format, source, output = _required(_FORMAT), _required(_INPUT), _required(_OUTPUT)
   with tqdm.tqdm(total=0, unit='B', unit_scale=True, desc='import', disable=None) as bar:
     def progress(done, total):
       bar.total = total
       bar.update(done - bar.n)
 
     config = importer.import_checkpoint(
-        _INPUT.value, _OUTPUT.value, _FORMAT.value, vocabulary=_VOCABULARY.value,
+        source, output, checkpoint_format, vocabulary=_VOCABULARY.value,
         gin_file=_GIN_FILE.value, storage=_DTYPE.value, extra_ids=_EXTRA_IDS.value,
         activation=_ACTIVATION.value, ignore=_IGNORE.value, allow_nonfinite=_ALLOW_NONFINITE.value, progress=progress)
-  print(f'{_OUTPUT.value}: {config}')
+  print(f'{output}: {config}')
+
+
+def _required(flag: flags.FlagHolder[str | None]) -> str:
+  if not flag.value:
+    raise SettingError(f'--{flag.name} is not given; an import needs --format, --input and --output.')
+  return flag.value
 
 
 main = command.main('import_checkpoint', run)
