@@ -14,7 +14,7 @@ from flax import traverse_util
 from specdec_jax.checkpoints import description, directory as directory_lib, storage as storage_lib
 from specdec_jax.errors import OutputError
 from specdec_jax.model import Model
-from specdec_jax.models.config import T5Config
+from specdec_jax.models.config import GPT2Config, T5Config
 from specdec_jax.models.parameters import CheckpointError, check_parameters, is_matrix, parameter_shapes
 from specdec_jax.models.t5 import T5
 
@@ -230,6 +230,22 @@ def test_old_lists_that_are_damaged(saved, name, size):
   assert "weights/files.json' is damaged at" in one_line_error(lambda: directory_lib.load_model(saved))
   (saved / 'weights' / 'files.json').write_text('[1]')
   assert 'not a JSON object' in one_line_error(lambda: directory_lib.load_model(saved))
+
+
+WRONG = ('4', None, [4], 2.5, -1, 0, True, {}, float('nan'), '')
+
+
+@pytest.mark.parametrize('architecture, name', [
+    *(('t5', name) for name in ('vocab_size', 'emb_dim', 'num_heads', 'head_dim', 'mlp_dim', 'num_encoder_layers',
+                                'num_decoder_layers')),
+    *(('gpt2', name) for name in ('vocab_size', 'emb_dim', 'num_heads', 'num_layers', 'max_positions'))])
+def test_sizes_of_a_configuration_are_told_by_file_field_and_value(tmp_path, architecture, name):
+  config = TINY if architecture == 't5' else GPT2Config(vocab_size=40, emb_dim=16, num_heads=2, num_layers=1)
+  fields = {'architecture': architecture, 'storage': 'float32', **dataclasses.asdict(config)}
+  for value in WRONG:
+    (tmp_path / 'config.json').write_text(json.dumps({**fields, name: value}))
+    message = one_line_error(lambda: description.read_config(tmp_path))
+    assert f"{tmp_path / 'config.json'}': " in message and name in message and repr(value) in message, message
 
 
 @pytest.mark.parametrize('changes, words', [
