@@ -54,5 +54,6 @@ def resolve(path: str | os.PathLike, name: str = 'path') -> str:
     return str(embedded_dir(text.removeprefix(EMBEDDED_PREFIX)))
   scheme, is_address, _ = text.partition('://')
   if is_address and scheme not in ('gs', 's3'):
-    raise SettingError(f"{name} is {shown(path)}; it must be a local path or a gs:// address: copy the files here first.")
+    raise SettingError(
+        f'{name} is {shown(path)}; it must be a local path or a gs:// address: copy the files here first.')
   return os.path.expanduser(text)

@@ -94,7 +94,8 @@ def test_a_mistake_has_its_file_and_line_in_one_line(write, files, words):
   assert '\n' not in str(caught.value)
 
 
-@pytest.mark.parametrize('name', ['nothing.gin', '/no/such/place.gin', 'https://x/y.gin', '', 'configs', '~nobody/x.gin', '\0'])
+@pytest.mark.parametrize('name', [
+    'nothing.gin', '/no/such/place.gin', 'https://x/y.gin', '', 'configs', '~nobody/x.gin', '\0'])
 def test_a_missing_file_is_named(write, name):
   write()
   with pytest.raises(ConfigError, match='gin file'):
