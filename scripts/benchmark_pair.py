@@ -1,6 +1,7 @@
 """The flags and inputs of the benchmarks that time another program's decode beside this project's."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from absl import flags
 
@@ -34,7 +35,7 @@ def main(name: str, others: str, alone: Callable, assisted: Callable | None = No
     assisted: (target, most tokens, draft, gamma) -> the same with a draft, where there is one.
   """
   def decoders(target: Model, draft: Model) -> list:
-    common = dict(sampling=Sampling(temperature=0.0), max_decode_len=MAX_DECODE_LEN.value)
+    common: dict[str, Any] = dict(sampling=Sampling(temperature=0.0), max_decode_len=MAX_DECODE_LEN.value)
     made = [alone(target, MAX_DECODE_LEN.value), Method(**common)]
     for gamma in GAMMA.value:
       made += [assisted(target, MAX_DECODE_LEN.value, draft, gamma)] if assisted else []

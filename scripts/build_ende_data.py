@@ -30,7 +30,8 @@ def texts_of(source: sources.Source, packages: pathlib.Path) -> list[tuple[str, 
     archive = package.fetch(packages)
     print(f'  {archive.name}')
     package.unpack(archive, folder)
-  return [tuple(' '.join(text.split()) for text in pair) for pair in source.pairs(folder)]
+  one_line = lambda text: ' '.join(text.split())
+  return [(one_line(english), one_line(german)) for english, german in source.pairs(folder)]
 
 
 def write(rows, path: pathlib.Path) -> None:

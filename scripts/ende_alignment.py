@@ -67,8 +67,8 @@ def vscode(root: pathlib.Path) -> Pairs:
   for path in sorted(german.glob('extensions/*.json')):
     other = pseudo / 'extensions' / path.name
     if other.is_file():
-      sides = (dict(formats.leaves(json.loads(_read(file)).get('contents', {}))) for file in (other, path))
-      yield from ((formats.plain(english), text) for english, text in _by_key(*sides))
+      keyed = (dict(formats.leaves(json.loads(_read(file)).get('contents', {}))) for file in (other, path))
+      yield from ((formats.plain(english), text) for english, text in _by_key(*keyed))
 
 
 def mozilla(root: pathlib.Path) -> Pairs:

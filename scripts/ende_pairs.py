@@ -47,16 +47,16 @@ def normal(english: str, german: str) -> tuple[str, str] | None:
   Returns:
     None where the two sides differ in tags or placeholders.
   """
-  pair = tuple(html.unescape(text).replace("''", "'") for text in (english, german))
-  tags, others = (sorted(TAG.findall(text)) for text in pair)
-  if tags != others:
+  english, german = (html.unescape(text).replace("''", "'") for text in (english, german))
+  if sorted(TAG.findall(english)) != sorted(TAG.findall(german)):
     return None
-  pair = tuple(MNEMONIC.sub('', LINK.sub(r'\1\2', TAG.sub('', text))) for text in pair)
-  placeholders, others = (dict.fromkeys(PLACEHOLDER.findall(text)) for text in pair)
+  english, german = (MNEMONIC.sub('', LINK.sub(r'\1\2', TAG.sub('', text))) for text in (english, german))
+  placeholders, others = (dict.fromkeys(PLACEHOLDER.findall(text)) for text in (english, german))
   if set(placeholders) != set(others):
     return None
   names = {placeholder: f'%{number}' for number, placeholder in enumerate(placeholders, 1)}
-  return tuple(' '.join(PLACEHOLDER.sub(lambda match: names[match[0]], text).split()) for text in pair)
+  english, german = (PLACEHOLDER.sub(lambda match: names[match[0]], text) for text in (english, german))
+  return ' '.join(english.split()), ' '.join(german.split())
 
 
 def split_of(english: str) -> str | None:

@@ -54,7 +54,7 @@ class Model(struct.PyTreeNode):
   @property
   def eos_id(self) -> int:
     """The first of `eos_ids`."""
-    return self.config.eos_id
+    return self.eos_ids[0]
 
   @property
   def eos_ids(self) -> tuple[int, ...]:

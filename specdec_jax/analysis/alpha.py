@@ -155,7 +155,7 @@ def token_betas(target, draft, tokens, text, lengths, sampling: Sampling,
   return found if np.ndim(lenience) else found[0]
 
 
-def as_drafter(draft):
+def as_drafter(draft: Any) -> Any:
   """A drafter as it is, a `Model` in a `ModelDrafter`."""
   return ModelDrafter(draft) if isinstance(draft, Model) else draft
 

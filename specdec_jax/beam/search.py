@@ -16,6 +16,7 @@ from specdec_jax.beam.speculative import speculative_loop
 from specdec_jax.checks import whole
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.errors import SettingError
+from specdec_jax.model import Model
 from specdec_jax.results import Status
 from specdec_jax.sampling import Sampling
 from specdec_jax.standardizer import Standardizer
@@ -39,7 +40,7 @@ class State(struct.PyTreeNode):
 
 
 def beam_search(target, tokens, num_beams: int = 4, alpha: float = 0.6, max_decode_len: int = 128, *,
-                drafter: ModelDrafter | None = None, draft_beams: int | None = None,
+                drafter: ModelDrafter | Model | None = None, draft_beams: int | None = None,
                 gamma: int | None = None) -> BeamResult:
   """The num_beams best texts of every row; a draft makes it faster and changes no result.
 
@@ -49,7 +50,7 @@ def beam_search(target, tokens, num_beams: int = 4, alpha: float = 0.6, max_deco
     num_beams: W, width of the search and number of texts returned.
     alpha: of the length penalty, 0 for none.
     max_decode_len: most tokens of a text, EOS counted.
-    drafter: a `ModelDrafter`, or None for the plain search.
+    drafter: a `ModelDrafter` or its model, or None for the plain search.
     draft_beams: drafted hypotheses at every step, at least num_beams [app. A.4]; num_beams
       by default.
     gamma: drafted steps an iteration, at least 1; 4 by default.
@@ -72,6 +73,8 @@ def beam_search(target, tokens, num_beams: int = 4, alpha: float = 0.6, max_deco
       raise SettingError(f"{' and '.join(ignored)} would be ignored: there is no drafter, so this is "
                        'the plain search; set a drafter or leave it out.')
   else:
+    if isinstance(drafter, Model):
+      drafter = ModelDrafter(drafter)
     if not isinstance(drafter, ModelDrafter):
       raise SettingError(f'drafter is a {type(drafter).__name__}, which has no beams; beam search is '
                        'drafted by a ModelDrafter.')

@@ -5,6 +5,7 @@ network (t5x/examples/t5/network.py). It does not mask the padding rows after a 
 """
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -71,8 +72,9 @@ def as_result(tokens, eos_id: int) -> Result:
   tokens = np.asarray(tokens)
   ends = tokens == eos_id
   lengths = np.where(ends.any(1), ends.argmax(1) + 1, tokens.shape[1]).astype(np.int32)
-  return Result(
+  found: dict[str, Any] = dict(
       tokens=np.where(np.arange(tokens.shape[1]) < lengths[:, None], tokens, 0), lengths=lengths,
       status=np.where(ends.any(1), Status.EOS, Status.LENGTH).astype(np.int32),
       scores=np.full(len(tokens), np.nan, np.float32),  # predict_batch returns none
       stats=jax.device_get(Stats.zeros(len(tokens), None)).replace(target_calls=lengths, emitted=lengths))
+  return Result(**found)

@@ -42,12 +42,12 @@ def read_config(directory: str | os.PathLike) -> tuple[Config, str]:
   Raises:
     CheckpointError: there is no model directory, or its config.json is damaged: the field and its value are named.
   """
-  directory = epath.Path(directory)
-  if not directory.is_dir():
+  folder = epath.Path(directory)
+  if not folder.is_dir():
     raise CheckpointError(f"No model directory at '{directory}'.")
-  if (directory / MARK).exists():
+  if (folder / MARK).exists():
     raise CheckpointError(f"'{directory}' is not whole: its writer is at work, or was stopped; see its {MARK}.")
-  path = directory / CONFIG
+  path = folder / CONFIG
   if not path.exists():
     raise CheckpointError(
         f"'{directory}' is not a model directory (it has no {CONFIG}); "

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from etils import epath
 
@@ -12,7 +13,7 @@ from specdec_jax.errors import CheckpointError, SettingError
 from specdec_jax.files.locations import existing_directory
 
 # A format is added here: {its name: what opens a directory of it}; `guess_format` should know it too.
-_OPEN: dict[str, Callable[[epath.Path], Reader]] = {
+_OPEN: dict[str, Callable[[epath.Path], Any]] = {
     't5x': native.open_native, 't5x_orbax': orbax.open_orbax, 'huggingface': open_huggingface}
 FORMATS = tuple(_OPEN)
 

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -134,7 +135,7 @@ def prepare(path: str | os.PathLike, checkpoint_format: str, *, vocabulary: str 
   unsaid = set(reader.assumed if reader.config else conventions.OF_T5X) - said.keys()
   found = _find_vocabulary(path, vocabulary, config)
   notes = [*hub_note, *reader.notes]
-  fields = {}
+  fields: dict[str, Any] = {}
   if found is None:
     notes.append(conventions.no_vocabulary(absolute(path), config))
   else:

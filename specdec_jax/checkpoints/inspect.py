@@ -121,8 +121,10 @@ def _of_leaves(leaves: dict[str, Leaf]) -> dict[str, Any]:
 
 
 def _of_vocabulary(vocabulary: Tokenizer | None) -> dict[str, Any] | None:
-  return vocabulary and {'pieces': vocabulary.size, 'eos_id': vocabulary.eos_id, 'sha256': vocabulary.digest,
-                         'path': vocabulary.path}
+  if vocabulary is None:
+    return None
+  return {'pieces': vocabulary.size, 'eos_id': vocabulary.eos_id, 'sha256': vocabulary.digest,
+          'path': vocabulary.path}
 
 
 def _shown(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -55,7 +55,9 @@ class Unscanned:
     self._reader, self.source = reader, reader.source
     self.config, self.assumed, self.notes = reader.config, reader.assumed, reader.notes
     self.check_copies = reader.check_copies
-    self._origin, self._held, self.leaves = {}, (None, None), {}
+    self._origin: dict[str, tuple[str, int | None]] = {}
+    self._held: tuple[Any, Any] = (None, None)
+    self.leaves = {}
     for path, leaf in reader.leaves.items():
       stack = _scanned_stack(path)
       if stack is None or len(leaf.shape) < 2:

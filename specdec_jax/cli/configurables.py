@@ -3,6 +3,9 @@
 A configuration can add its own with gin's `import my.module`.
 """
 
+from collections.abc import Callable
+from typing import Any, cast
+
 from specdec_jax import logits_processors
 from specdec_jax.checkpoints.directory import load_model
 from specdec_jax.checkpoints.ngram_tables import load_ngram
@@ -23,7 +26,7 @@ from specdec_jax.training import optimizer, pairs
 for _light in (
     Sampling, Mesh, Hosts, ModelDrafter, LookupDrafter, RandomDrafter, *CONFIGS.values(),
     logits_processors.RepetitionPenalty, logits_processors.MinimumLength, logits_processors.ForbiddenTokens):
-  bindings.register(_light, light=True)
+  bindings.register(cast(Callable[..., Any], _light), light=True)
 
 for _loads in (
     launch.main, load_model, load_ngram, examples.read_examples, tasks.task_examples, Vocabulary,

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from specdec_jax import arguments, checks, paths
 from specdec_jax.data.lines import BadLine, Faults, check_text, decoded, json_object, kind_of, raw_lines
@@ -123,7 +124,7 @@ def _text_parser(path: str, fields: dict[str, Field | None]) -> Parser:
 
 
 def _tsv_parser(path: str, fields: dict[str, Field | None]) -> Parser:
-  columns = {name: field for name, field in fields.items() if field is not None}
+  columns: dict[str, Any] = {name: field for name, field in fields.items() if field is not None}
   columns.setdefault('text', 0)
   named = any(isinstance(field, str) for field in columns.values())
 
@@ -141,7 +142,7 @@ def _tsv_parser(path: str, fields: dict[str, Field | None]) -> Parser:
   return parse
 
 
-def _header_column(path, header, field) -> int:
+def _header_column(path, header, field) -> Any:
   if field not in header:
     raise InputError(f"'{path}': no column {field!r} in its header: {', '.join(header)}.")
   return header.index(field)
@@ -151,7 +152,7 @@ def _jsonl_parser(path: str, fields: dict[str, Field | None]) -> Parser:
   numbers = [field for field in fields.values() if isinstance(field, int)]
   if numbers:
     raise InputError(f"'{path}' has JSON lines, whose fields have names; {numbers[0]} is none.")
-  keys = {name: field for name, field in fields.items() if field is not None}
+  keys: dict[str, Any] = {name: field for name, field in fields.items() if field is not None}
   keys.setdefault('text', 'text')
 
   def parse(number, line):

@@ -14,11 +14,12 @@ def read_records(path: str | os.PathLike) -> Iterator[dict[str, str]]:
     MissingError, InputError: it cannot be read, or a line is bad, which is named.
   """
   path = paths.resolve(path)
-  kind, fields, faults = kind_of(path, ('.tsv', '.jsonl')), None, Faults(path)
+  kind, faults = kind_of(path, ('.tsv', '.jsonl')), Faults(path)
+  fields: list[str] = []
   for number, line in raw_lines(path):
     try:
       text = decoded(line)
-      if kind == '.tsv' and fields is None:
+      if kind == '.tsv' and not fields:
         fields = text.split('\t')
         continue
       record = json_object(text) if kind == '.jsonl' else dict(zip(fields, text.split('\t')))

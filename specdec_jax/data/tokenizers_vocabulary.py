@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from typing import Any
 
 from etils import epath
 
@@ -31,7 +32,7 @@ class TokenizersVocabulary:
     found = next((i for i in known if i is not None), None)
     if eos_id is None and found is None:
       raise InputError(f"'{path}' has none of {', '.join(_EOS)} for the end of a text; give eos_id.")
-    self.eos_id = found if eos_id is None else eos_id
+    self.eos_id: Any = found if eos_id is None else eos_id
     if not self.size:
       raise InputError(f"'{path}' has no tokens; it is no model's vocabulary.")
     try:
@@ -104,8 +105,7 @@ def _byte_level_bpe(vocab: str, merges: str):
 
   import tokenizers
   from tokenizers import decoders, models, pre_tokenizers
-  pairs = [tuple(line.split(' ')) for line in merges.splitlines()
-           if line and not line.startswith('#version')]
+  pairs: Any = [tuple(line.split(' ')) for line in merges.splitlines() if line and not line.startswith('#version')]
   made = tokenizers.Tokenizer(models.BPE(json.loads(vocab), pairs))
   made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
   made.decoder = decoders.ByteLevel()

@@ -61,11 +61,11 @@ class Drafter(Protocol):
   Two attributes are optional: `draft`, a `Model` that is run once a level of the tree, or `operations`, the
   multiply-adds of a draft token, which thm 3.11 takes to be 0 otherwise.
 
-  Attributes:
-    name: shown in reports.
   """
 
-  name: str
+  @property
+  def name(self) -> str:
+    """Shown in reports."""
 
   def check(self, target) -> None:
     """SettingError, in one line, where it cannot draft for this target."""

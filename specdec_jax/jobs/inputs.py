@@ -61,7 +61,7 @@ class InputOptions:
   max_input_len: int = 512
   long_inputs: str = 'refuse'
   prefix: str = ''
-  buckets: tuple[int, ...] = ()
+  buckets: Sequence[int] = ()
 
   def __post_init__(self):
     for name, check in CHECKS.items():
@@ -107,8 +107,8 @@ class InputOptions:
     bucket = lambda i: lengths[np.searchsorted(lengths, len(inputs.rows[i]))]
     order = sorted(range(len(inputs.rows)) if indices is None else indices, key=lambda i: (-len(inputs.rows[i]), i))
     made = []
-    for length, group in itertools.groupby(order, bucket):
-      group = list(group)
+    for length, of_length in itertools.groupby(order, bucket):
+      group = list(of_length)
       for start in range(0, len(group), self.batch_size):
         members = group[start:start + self.batch_size]
         padded = members + members[-1:] * (self.batch_size - len(members))

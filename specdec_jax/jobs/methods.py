@@ -1,7 +1,8 @@
 """How a run decodes: with a drafter or without, as one callable."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from specdec_jax.analysis.alpha import as_drafter
 from specdec_jax.decoding import autoregressive_decode, speculative_decode
@@ -31,7 +32,7 @@ class Method:
   sampling: Sampling = Sampling()
   max_decode_len: int = 128
   seed: int = 0
-  logits_processors: tuple[Callable, ...] = ()
+  logits_processors: Sequence[Callable] = ()
   trace: bool = False
 
   def __post_init__(self):
@@ -55,10 +56,11 @@ class Method:
 
   def __call__(self, target: Model, batch: Batch) -> Result:
     """Decodes a batch: its ids and, of prompts, its lengths are those of its inputs."""
-    common = dict(sampling=self.sampling, max_decode_len=self.max_decode_len, seed=self.seed,
-                  ids=batch.ids, logits_processors=self.logits_processors, lengths=batch.lengths,
-                  buckets=())
+    common: dict[str, Any] = dict(
+        sampling=self.sampling, max_decode_len=self.max_decode_len, seed=self.seed, ids=batch.ids,
+        logits_processors=self.logits_processors, lengths=batch.lengths, buckets=())
     if self.drafter is None:
       return autoregressive_decode(target, batch.tokens, **common)
-    return speculative_decode(target, self.drafter, batch.tokens, gamma=self.gamma,
-                              lenience=self.lenience, trace=self.trace, **common)
+    lenience = 1.0 if self.lenience is None else self.lenience
+    return speculative_decode(target, self.drafter, batch.tokens, gamma=self.gamma, lenience=lenience,
+                              trace=self.trace, **common)

@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -122,7 +123,8 @@ def totals(predictions: Predictions) -> dict:
 
 def _rows_alone(batch: Batch) -> list[Batch]:
   """A batch of the same shape for each row, which fills it."""
-  alone = lambda values, row: None if values is None else np.repeat(values[row:row + 1], len(values), 0)
+  alone: Callable[..., Any] = lambda values, row: (
+      None if values is None else np.repeat(values[row:row + 1], len(values), 0))
   return [dataclasses.replace(batch, indices=batch.indices[row:row + 1], tokens=alone(batch.tokens, row),
                               ids=alone(batch.ids, row), lengths=alone(batch.lengths, row))
           for row in range(len(batch.indices))]

@@ -13,7 +13,7 @@ from specdec_jax.results import Result
 from specdec_jax.sampling import Sampling
 
 
-def over_texts(target: Model, drafter: Drafter, batches: Sequence[Batch], results: Sequence[Result],
+def over_texts(target: Model, drafter: Drafter | Model, batches: Sequence[Batch], results: Sequence[Result],
                sampling: Sampling, num_tokens: int, leniences: Sequence[float] = (1.0,),
                name: str = '') -> dict[float, alpha_lib.Alpha]:
   """Cor. 3.6 over texts that the target alone generated, taken in a random order.

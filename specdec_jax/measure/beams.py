@@ -20,7 +20,7 @@ class BeamMethod:
   num_beams: int
   alpha: float
   max_decode_len: int
-  drafter: ModelDrafter | None = None
+  drafter: ModelDrafter | Model | None = None
   draft_beams: int | None = None
   gamma: int | None = None
 

@@ -26,7 +26,8 @@ def figures(target, batches: Sequence[Batch], groups, alone: Timed, speculative:
     costs: of its drafter, by every gamma that was measured.
   """
   method = speculative.method
-  gamma, cost, c_hat = method.gamma, costs[method.gamma], operations.operations_ratio(target, method.drafter)
+  gamma = int(method.gamma or 0)
+  cost, c_hat = costs[gamma], operations.operations_ratio(target, method.drafter)
   counts = {n: speculative.count(n, batches)
             for n in ('target_calls', 'drafted', 'accepted', 'emitted')}
   everything, t5x = speeds(batches, alone, speculative), of_t5x and speed(batches, of_t5x)
@@ -107,7 +108,7 @@ def outputs(target, inputs, batches, alone: Timed, speculative: Timed, tie_margi
 
   With lenience below 1 neither holds, whatever the texts.
   """
-  if speculative.method.lenience < 1:
+  if (speculative.method.lenience or 0) < 1:
     return {'relation': f'inexact (lenience {speculative.method.lenience:g})'}
   if not alone.method.sampling.greedy:
     return {'relation': 'same distribution'}

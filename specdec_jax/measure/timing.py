@@ -3,6 +3,7 @@
 import dataclasses
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
@@ -10,7 +11,6 @@ from jaxtyping import Float64
 from specdec_jax.analysis.reliability import spread
 from specdec_jax.errors import SettingError
 from specdec_jax.jobs.batching import Batch
-from specdec_jax.jobs.methods import Method
 from specdec_jax.jobs.progress import Progress
 from specdec_jax.results import Result
 
@@ -27,7 +27,7 @@ class Timed:
     warm_up_seconds: first calls, one of each shape: compilation and a decode.
   """
 
-  method: Method
+  method: Any
   results: list[Result]
   seconds: Float64[np.ndarray, ' N']
   warm_up_seconds: float
@@ -43,7 +43,7 @@ def total(name: str, batches: Sequence[Batch], results: Sequence[Result]):
   return sum(getattr(r.stats, name)[:len(b.indices)].sum(0) for b, r in zip(batches, results))
 
 
-def time_methods(target, methods: Sequence[Method], batches: Sequence[Batch], repeats: int,
+def time_methods(target, methods: Sequence[Any], batches: Sequence[Batch], repeats: int,
                  name: str) -> list[Timed]:
   """Warms each method up on each shape, then times them in turns, batch by batch.
 

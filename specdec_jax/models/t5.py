@@ -117,7 +117,7 @@ class MLP(nn.Module):
     cfg = self.config
     names = ['wi'] if len(cfg.mlp_activations) == 1 else [
         f'wi_{i}' for i in range(len(cfg.mlp_activations))]
-    hidden = 1
+    hidden: Any = 1
     for name, activation in zip(names, cfg.mlp_activations):
       hidden *= ACTIVATIONS[activation](_dense(cfg, cfg.mlp_dim, cfg.emb_dim, name)(x))
     hidden = nn.Dropout(cfg.dropout_rate, broadcast_dims=(-2,))(hidden, deterministic=deterministic)
@@ -136,7 +136,8 @@ class EncoderLayer(nn.Module):
       bias = RelativeBias(cfg, True, name='relpos_bias')(positions[None], positions)
     attention = Attention(cfg, name='attention')
     h = RMSNorm(cfg, name='pre_attention_layer_norm')(x)
-    h = attention(h, *attention.keys_values(h), visible, bias, deterministic)
+    keys, values = attention.keys_values(h)
+    h = attention(h, keys, values, visible, bias, deterministic)
     x += drop(h, deterministic=deterministic)
     h = MLP(cfg, name='mlp')(RMSNorm(cfg, name='pre_mlp_layer_norm')(x), deterministic)
     return x + drop(h, deterministic=deterministic)

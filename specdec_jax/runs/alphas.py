@@ -93,11 +93,11 @@ def alphas(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Exa
             'drafter': name, 'sampling': dataclasses.asdict(sampling), 'lenience': lenience,
             'alpha': alpha.alpha, 'standard_error': experiment.finite(alpha.standard_error),
             'tokens': alpha.num_tokens})
-  result = {'target': model_name(target), 'examples': len(inputs.rows),
-            'drafters': {name: d.name for name, d in drafters.items()},
-            'device': output.environment()['device'], 'alphas': measured}
-  output.write_json(output_dir, 'alphas.json', result)
-  text = report.markdown(result)
+  written = {'target': model_name(target), 'examples': len(inputs.rows),
+             'drafters': {name: d.name for name, d in drafters.items()},
+             'device': output.environment()['device'], 'alphas': measured}
+  output.write_json(output_dir, 'alphas.json', written)
+  text = report.markdown(written)
   output.write(output_dir, 'alphas.md', text)
   print(text)
-  return result
+  return written

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import gin
 
@@ -57,23 +58,23 @@ def beam(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Examp
                          prefix=prefix, buckets=buckets)
   drafter = as_drafter(drafter)
   plain = beams.BeamMethod(num_beams=num_beams, alpha=alpha, max_decode_len=max_decode_len)
-  methods = [plain] + [dataclasses.replace(plain, drafter=drafter, draft_beams=u, gamma=g)
-                       for u, g in itertools.product(draft_beams, gammas)]
+  methods: list[Any] = [plain] + [dataclasses.replace(plain, drafter=drafter, draft_beams=u, gamma=g)
+                                  for u, g in itertools.product(draft_beams, gammas)]
   inputs = options.encode(target, examples)
   batches = options.batches(inputs)
-  plain, *drafted = time_methods(target, methods, batches, repeats, 'beam search')
+  alone, *drafted = time_methods(target, methods, batches, repeats, 'beam search')
 
   margin = TIE_MARGINS[target.config.dtype] if tie_margin is None else tie_margin
   result = {'target': model_name(target), 'drafter': drafter.name,
             'examples': len(inputs.rows), 'cut_inputs': inputs.cut, 'num_beams': num_beams,
             'alpha': alpha, 'batch_size': batch_size, 'repeats': repeats,
             'max_decode_len': max_decode_len, 'tie_margin': margin,
-            'device': output.environment()['device'], 'plain': beams.figures_of(plain, batches),
-            'speculative': [beams.compared(plain, s, batches, margin) for s in drafted],
-            'unreliable': reliability.of_repeats({'plain': plain.spread} | {
+            'device': output.environment()['device'], 'plain': beams.figures_of(alone, batches),
+            'speculative': [beams.compared(alone, s, batches, margin) for s in drafted],
+            'unreliable': reliability.of_repeats({'plain': alone.spread} | {
                 beam_report.name(u, g): s.spread
                 for s in drafted for u, g in [(s.method.draft_beams, s.method.gamma)]}),
-            'texts': beams.texts(target, inputs, batches, plain, drafted[0], shown_examples)}
+            'texts': beams.texts(target, inputs, batches, alone, drafted[0], shown_examples)}
   output.write_json(output_dir, 'report.json', result)
   text = beam_report.markdown(result)
   output.write(output_dir, 'report.md', text)

@@ -1,6 +1,7 @@
 """The check run: is the text the target's own, and what does a good or bad draft change?"""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import gin
 
@@ -58,7 +59,7 @@ def check(output_dir: str, target: Model = gin.REQUIRED, draft: Model = gin.REQU
   drafts = {'the draft': draft, 'the target itself': target,
             'random weights': random_weights(draft), 'shuffled rows': shuffled_rows(draft)}
   drafters = {name: ModelDrafter(model) for name, model in drafts.items()}
-  common = dict(sampling=GREEDY, max_decode_len=max_decode_len)
+  common: dict[str, Any] = dict(sampling=GREEDY, max_decode_len=max_decode_len)
   inputs = options.encode(target, examples)
   batches = options.batches(inputs)
   alone, *speculative = time_methods(

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import gin
 import numpy as np
@@ -75,7 +76,7 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Ex
                          prefix=prefix, buckets=buckets)
   drafter = as_drafter(drafter)
   drafter.check(target)
-  common = dict(max_decode_len=max_decode_len, seed=seed)
+  common: dict[str, Any] = dict(max_decode_len=max_decode_len, seed=seed)
   methods = {s: [Method(sampling=s, **common)] + [
       Method(drafter=drafter, gamma=g, lenience=lenience, sampling=s, **common)
       for lenience in leniences for g in gammas] for s in samplings}
@@ -90,7 +91,7 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Ex
 
   experiments, shown = [], []
   for sampling, to_time in methods.items():
-    baseline = [T5XMethod(target, max_decode_len, sampling, seed)] if t5x else []
+    baseline: list[Any] = [T5XMethod(target, max_decode_len, sampling, seed)] if t5x else []
     timed = time_methods(target, to_time + baseline, batches, repeats,
                          sampling_name(sampling))
     alone, of_t5x = timed[0], timed[-1] if t5x else None
@@ -103,10 +104,10 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Ex
       method = speculative.method
       experiments.append({
           **experiment.figures(target, batches, group_of_batch, alone, speculative, of_t5x,
-                               alpha_of[method.lenience], costs),
+                               alpha_of[method.lenience or 0.0], costs),
           'outputs': experiment.outputs(target, inputs, batches, alone, speculative, tie_margin),
           'quality': _quality(metrics, inputs, generated[0], texts)})
-    shown.append((sampling, _shown(inputs, *generated[:2], shown_examples)))
+    shown.append((sampling, _shown(inputs, generated[0], generated[1], shown_examples)))
 
   result = {'target': model_name(target), 'drafter': drafter.name,
             'examples': len(inputs.rows), 'cut_inputs': inputs.cut,

@@ -51,14 +51,15 @@ def plan(output_dir: str, target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small
   """
   topology = topology or get_chip(chip).slices[0]
   assumptions = Assumptions(layer_seconds=layer_seconds, collective_seconds=collective_seconds)
-  shape = dict(input_length=input_length, max_decode_len=max_decode_len, assumptions=assumptions)
+  shape: dict[str, Any] = dict(input_length=input_length, max_decode_len=max_decode_len, assumptions=assumptions)
   grid = None
   if alpha is not None and draft is not None:
     grid = tables.grid(target, draft, alpha, grid_gammas, grid_batches, grid_chips, dtype=dtype, **shape)
   found = compile_plan(
       target, draft, chip, topology, gamma, batch, sampling=sampling, alpha=alpha, dtype=dtype,
       data=data, split_draft=split_draft, passes=passes, tell=note, **shape)
-  result, text = {'plan': tables.to_json(found)}, tables.markdown(found)
+  result: dict[str, Any] = {'plan': tables.to_json(found)}
+  text = tables.markdown(found)
   if rows := tables.papers_rows(found):
     result['table_2'] = rows
     text += '\n' + tables.paper_markdown(rows)

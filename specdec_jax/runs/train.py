@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+from typing import Any
 
 import gin
 
@@ -80,7 +81,7 @@ def train(output_dir: str, config: T5Config | GPT2Config = gin.REQUIRED,
   if config.decoder_only and bleu_pairs:
     raise SettingError(f'train.bleu_pairs is {bleu_pairs}, but a decoder-only model has no source to translate; '
                        'leave it at 0.')
-  eos = {'eos_id': vocabulary.eos_id} if config.decoder_only else {}
+  eos: dict[str, Any] = {'eos_id': vocabulary.eos_id} if config.decoder_only else {}
   config = dataclasses.replace(config, num_pieces=vocabulary.size, **eos)
   if config.decoder_only and max(buckets) > config.max_positions:
     raise SettingError(f'train.buckets go up to {max(buckets)} tokens, and the model has '

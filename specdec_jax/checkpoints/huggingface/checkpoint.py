@@ -1,6 +1,7 @@
 """Opens a Hugging Face checkpoint of any family that is known here."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from etils import epath
 
@@ -26,7 +27,8 @@ def open_huggingface(directory: epath.Path, ignore: Sequence[str] = ()) -> Reade
   path = directory / 'config.json'
   content = json_files.read_json(path, 'configuration')
   kind = content.get('model_type')
-  reader, aliases = _FAMILIES.get(kind, (None, None)) if isinstance(kind, str) else (None, None)
+  family: Any = _FAMILIES.get(kind, (None, None)) if isinstance(kind, str) else (None, None)
+  reader, aliases = family
   if reader is None:
     raise Fields(path, content).error(f'model_type is {shown(kind)}; known are {", ".join(_FAMILIES)}')
   return reader(directory, Fields(path, content, aliases), ignore)

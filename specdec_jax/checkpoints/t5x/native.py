@@ -1,5 +1,7 @@
 """T5X's own format: a msgpack index and a zarr array for each parameter. The optimiser's state is never opened."""
 
+from typing import Any
+
 import numpy as np
 from etils import epath
 from flax import traverse_util
@@ -41,5 +43,5 @@ def _spec(directory: epath.Path, spec: dict) -> dict:
   compressor are left to the array's own metadata.
   """
   store = spec.get('kvstore')
-  folder = (store.get('path') if isinstance(store, dict) else None) or spec.get('path')
+  folder: Any = (store.get('path') if isinstance(store, dict) else None) or spec.get('path')
   return array_spec(directory, folder, spec['driver'], ocdbt=False)

@@ -1,5 +1,7 @@
 """Orbax's format as T5X writes it: with the item `state/` or without, OCDBT or a folder for each array."""
 
+from typing import Any
+
 from etils import epath
 from flax import traverse_util
 
@@ -28,7 +30,7 @@ def open_orbax(root: epath.Path) -> TensorStoreReader:
     raise CheckpointError(f"'{directory}' has no weights under 'target'; is it a T5X checkpoint written with Orbax?")
   check_regular(directory)
   ocdbt = (directory / OCDBT).exists()
-  values = {}
+  values: dict[str, Any] = {}
   for name in names:
     path, value = path_of(name[1:], directory), flat.get(name)
     if value is None or isinstance(value, str):  # a str is a reference to an array on disk
