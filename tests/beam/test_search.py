@@ -105,7 +105,7 @@ def test_a_row_without_finite_logits_ends_by_itself():
     (dict(alpha=float('nan')), 'alpha is nan'),
     (dict(max_decode_len=1.5), 'max_decode_len is 1.5'),
     (dict(gamma=2, draft_beams=4), 'draft_beams = 4 and gamma = 2 would be ignored'),
-    (dict(drafter=TARGET), 'drafter is a Model, which has no beams'),
+    (dict(drafter=sd.LookupDrafter()), 'drafter is a LookupDrafter, which has no beams'),
     (dict(drafter=sd.ModelDrafter(TARGET), gamma=0), 'gamma is 0'),
     (dict(drafter=sd.ModelDrafter(TARGET), draft_beams=3),
      r'draft_beams is 3; it must be a whole number of at least 4 \(num_beams\)'),
