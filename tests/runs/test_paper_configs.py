@@ -8,6 +8,7 @@ import pytest
 
 import specdec_jax.cli.configurables  # noqa: F401 (registers what gin files name)
 from specdec_jax.cli import gin_config
+from specdec_jax.models.known import known_config
 from specdec_jax.reports import paper
 
 CONFIGS = pathlib.Path(__file__).resolve().parents[2] / 'configs'
@@ -121,7 +122,7 @@ def test_fine_tuning_is_t5s(task):
   assert flat['optimizer.make'] == '@adafactor'
   gin_config.parse([str(CONFIGS / f'finetune/{TASKS[task]}.gin'), 'gin/models/t5_1_1_xxl.gin'],
                    given)
-  assert gin_config.flat()['T5Config.emb_dim'] == '4096'
+  assert gin.get_configurable('T5Config')().emb_dim == 4096
   gin.clear_config()
 
 
@@ -130,6 +131,7 @@ def test_fine_tuning_is_t5s(task):
 def test_large_sizes_are_fine_tuned_on_a_mesh(task, size, width, parts):
   given = [f"{n} = 'x'" for n in ('INITIAL_CHECKPOINT', 'VOCABULARY', 'OUTPUT_DIR')]
   _, flat = parse(f'finetune/{TASKS[task]}_{size}.gin', given)
-  assert (flat['T5Config.emb_dim'], flat['Mesh.model']) == (str(width), str(parts))
+  sizes = known_config(flat['T5Config.name'].strip("'"))
+  assert (sizes.emb_dim, flat['Mesh.model']) == (width, str(parts))
   assert flat['train.mesh'] == flat['load_model.mesh'] == '@Mesh()'
-  assert int(flat['T5Config.num_heads']) % parts == 0
+  assert sizes.num_heads % parts == 0
