@@ -9,11 +9,12 @@ import tiny
 import toy
 
 import specdec_jax as sd
+from specdec_jax.logits_processors import ForbiddenTokens
 from specdec_jax.results import Status
 
 GREEDY = sd.Sampling(temperature=0)
 LONG = 300
-NO_EOS = tiny.ROWS - 1  # a padding row, never decoded
+NO_EOS = (ForbiddenTokens((1,)),)
 
 
 def assert_always_accepted(model, tokens, gamma, sampling, **options):
@@ -41,7 +42,7 @@ def test_toy_draft_equal_to_the_target_is_accepted_always(gamma, sampling):
     pytest.param(5, sd.Sampling(temperature=0.7), marks=pytest.mark.long),
     pytest.param(8, GREEDY, marks=pytest.mark.long)], ids=str)
 def test_t5_draft_equal_to_the_target_is_accepted_always(gamma, sampling):
-  assert_always_accepted(tiny.random_t5(0, eos_id=NO_EOS), tiny.inputs(3), gamma, sampling)
+  assert_always_accepted(tiny.random_t5(0), tiny.inputs(3), gamma, sampling, logits_processors=NO_EOS)
 
 
 class ForgetfulToy(toy.Toy):
