@@ -1,5 +1,6 @@
 """Shared test set-up: the CPU, deterministic property tests, the modules in helpers/, the tiny pair's fixtures."""
 
+import gc
 import os
 import pathlib
 import sys
@@ -25,3 +26,16 @@ def nothing_is_left_of_a_run():
     from jax.experimental.compilation_cache import compilation_cache
     jax.config.update('jax_compilation_cache_dir', None)
     compilation_cache.reset_cache()
+
+
+MOST_MAPS = 15_000  # a quarter of what Linux lets a process have (vm.max_map_count)
+
+
+@pytest.fixture(autouse=True, scope='module')
+def few_programs_are_held():
+  """Every program that XLA compiles for a CPU holds memory maps, and a process that runs out of them crashes."""
+  yield
+  maps = pathlib.Path('/proc/self/maps')
+  if 'jax' in sys.modules and maps.exists() and maps.read_bytes().count(b'\n') > MOST_MAPS:
+    sys.modules['jax'].clear_caches()
+    gc.collect()
