@@ -1,6 +1,8 @@
 """What a vocabulary is to everything that uses one: anything with these methods."""
 
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
+
+from specdec_jax import checks
 
 
 @runtime_checkable
@@ -47,3 +49,9 @@ class Tokenizer(Protocol):
 
   def piece(self, token: int) -> str:
     """One id as a person may read it."""
+
+
+def checked(name: str, value: Any) -> Tokenizer:
+  """A setting's value that turns texts into ids: no text, number or class of it."""
+  plain = isinstance(value, (str, bytes, type)) or not hasattr(value, 'eos_id')
+  return checks.instance(name, value, (), 'a vocabulary, such as @Vocabulary()') if plain else value

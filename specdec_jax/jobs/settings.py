@@ -3,7 +3,7 @@
 from typing import Any
 
 from specdec_jax import arguments, checks
-from specdec_jax.data.tokenizer import Tokenizer
+from specdec_jax.data import tokenizer
 from specdec_jax.drafters.interface import Drafter
 from specdec_jax.errors import SettingError
 from specdec_jax.jobs import inputs
@@ -12,7 +12,7 @@ from specdec_jax.sampling import Sampling
 
 MOST_SEED = 2 ** 32 - 1  # seeds are 32 bits of a random key
 
-VOCABULARY = arguments.instance(Tokenizer, 'a vocabulary, such as @Vocabulary()')
+VOCABULARY = tokenizer.checked
 MODEL = arguments.instance(Model, 'a model, such as @target/load_model()')
 SAMPLING = arguments.instance(Sampling, '@Sampling()')
 GAMMA = arguments.at_least(1)

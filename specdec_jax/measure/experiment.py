@@ -26,7 +26,8 @@ def figures(target, batches: Sequence[Batch], groups, alone: Timed, speculative:
     costs: of its drafter, by every gamma that was measured.
   """
   method = speculative.method
-  gamma = int(method.gamma or 0)
+  gamma = method.gamma
+  assert gamma is not None  # it has a drafter
   cost, c_hat = costs[gamma], operations.operations_ratio(target, method.drafter)
   counts = {n: speculative.count(n, batches)
             for n in ('target_calls', 'drafted', 'accepted', 'emitted')}
@@ -108,8 +109,9 @@ def outputs(target, inputs, batches, alone: Timed, speculative: Timed, tie_margi
 
   With lenience below 1 neither holds, whatever the texts.
   """
-  if (speculative.method.lenience or 0) < 1:
-    return {'relation': f'inexact (lenience {speculative.method.lenience:g})'}
+  lenience = speculative.method.lenience
+  if lenience is not None and lenience < 1:
+    return {'relation': f'inexact (lenience {lenience:g})'}
   if not alone.method.sampling.greedy:
     return {'relation': 'same distribution'}
   found = agreement.differences(target, inputs, batches, alone.results, speculative.results)

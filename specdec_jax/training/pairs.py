@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from specdec_jax import arguments
+from specdec_jax.data import tokenizer
 from specdec_jax.data.examples import Field, read_examples, texts_of
 from specdec_jax.data.lines import BadLine, decoded, json_object, raw_lines
 from specdec_jax.data.tasks import iterate_task, task_examples
@@ -13,11 +14,10 @@ from specdec_jax.errors import InputError
 from specdec_jax.paths import resolve
 from specdec_jax.training.batches import Pair
 
-_VOCABULARY = arguments.instance(Tokenizer, 'a vocabulary, such as @Vocabulary()')
 _FIELD = arguments.text_of(('reference', 'text'))
 
 
-@arguments.checked(path=arguments.path, vocabulary=_VOCABULARY)
+@arguments.checked(path=arguments.path, vocabulary=tokenizer.checked)
 def read_pairs(path: str, vocabulary: Tokenizer, text_field: Field | None = None,
                reference_field: Field = 1) -> list[Pair]:
   """Source and target ids, both ending in EOS, of a file that `data.examples` reads.
@@ -30,7 +30,7 @@ def read_pairs(path: str, vocabulary: Tokenizer, text_field: Field | None = None
       texts_of(examples, 'text', 'read_pairs'), texts_of(examples, 'reference', 'read_pairs'))]
 
 
-@arguments.checked(examples=arguments.iterable, vocabulary=_VOCABULARY, field=_FIELD, pack=arguments.at_least(0),
+@arguments.checked(examples=arguments.iterable, vocabulary=tokenizer.checked, field=_FIELD, pack=arguments.at_least(0),
                    seed=arguments.at_least(0))
 def text_pairs(examples: Iterable, vocabulary, field: str = 'text', pack: int = 0,
                seed: int = 0) -> list[Pair]:
@@ -68,7 +68,7 @@ def _pack(rows, length, seed):
   return [np.concatenate(members) for members in packed]
 
 
-@arguments.checked(path=arguments.path, vocabulary=_VOCABULARY)
+@arguments.checked(path=arguments.path, vocabulary=tokenizer.checked)
 def read_predictions(path: str, vocabulary: Tokenizer) -> list[Pair]:
   """Inputs and the target's own tokens from the predictions of a decode run.
 
@@ -89,7 +89,7 @@ def read_predictions(path: str, vocabulary: Tokenizer) -> list[Pair]:
 _OF_TASKS = {name: check for name, check in arguments.declared(task_examples).items() if name != 'vocabulary'}
 
 
-@arguments.checked(**_OF_TASKS, vocabulary=_VOCABULARY, max_source_len=arguments.at_least(1),
+@arguments.checked(**_OF_TASKS, vocabulary=tokenizer.checked, max_source_len=arguments.at_least(1),
                    max_target_len=arguments.at_least(1))
 def task_pairs(name: str, vocabulary: Tokenizer, split: str = 'train', module: str | None = None,
                limit: int | None = None, files=None, data_dir: str | None = None,
