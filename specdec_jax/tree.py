@@ -82,6 +82,11 @@ class Tree:
     """Whether no node has two children."""
     return self.max_children == 1
 
+  @property
+  def name(self) -> str:
+    """For reports: 'gamma 7' of a chain, 'tree of 15 nodes, depth 7'."""
+    return f'gamma {self.num_nodes}' if self.is_chain else f'tree of {self.num_nodes} nodes, depth {self.depth}'
+
   @functools.cached_property
   def depths(self) -> Int32[np.ndarray, ' N']:
     """Level of each node: 1 for the root's children."""

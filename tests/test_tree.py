@@ -13,6 +13,7 @@ LOPSIDED = sd.Tree((-1, 0, -1, 1, 2, 0, -1))  # 0 has children 1 and 5, 1 has 3,
 def test_what_a_tree_says_of_its_nodes():
   tree = sd.Tree(parents=(-1, -1, 0, 0, 1))
   assert (tree.num_nodes, tree.depth, tree.max_children, tree.is_chain) == (5, 2, 2, False)
+  assert tree.name == 'tree of 5 nodes, depth 2' and sd.Tree.chain(5).name == 'gamma 5'
   assert tree.depths.tolist() == [1, 1, 2, 2, 2] and tree.ranks.tolist() == [0, 1, 0, 1, 0]
   assert tree.children.tolist() == [[0, 1], [2, 3], [4, -1], [-1, -1], [-1, -1], [-1, -1]]
   assert [level.tolist() for level in tree.levels] == [[0, 1], [2, 3, 4]]

@@ -1,4 +1,4 @@
-"""c and the verify cost, by timing an iteration and its parts in one run.
+"""c and the verify cost of chains and trees, by timing an iteration and its parts in one run.
 
 The draft's time is what it adds to an iteration: run by itself, its weights would stay in a
 processor's caches, from which the target's pass drives them out in a decode.
@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from specdec_jax.analysis import reliability
@@ -39,7 +40,7 @@ class Ratios:
 
   @property
   def verify_cost(self) -> float:
-    """(gamma + 1)-token pass over one-token pass; the paper takes it to be 1."""
+    """Pass over the root and the whole draft over one-token pass; the paper takes it to be 1."""
     return self.verify_pass / self.target_step
 
 
@@ -48,12 +49,13 @@ class Cost(Ratios):
   """Times in seconds, medians; every pass includes its distributions and samples, as in a decode.
 
   Attributes:
-    gamma: draft length.
-    draft_step: one draft token: what a proposal of gamma tokens adds to the pass, divided by gamma.
+    gamma: draft passes an iteration: the draft length, of a tree its depth.
+    draft_step: one draft token, of a tree one level: what a proposal adds to the pass, divided by gamma.
     target_step: the target's one-token pass.
-    verify_pass: the target's (gamma + 1)-token pass with the acceptance rule.
+    verify_pass: the target's pass over the root and the draft, with the acceptance rule.
     target_encoder, draft_encoder: what precedes the first iteration.
     spread: the `reliability.spread` of the passes; None where each was timed once.
+    nodes: draft tokens an iteration; gamma by default, that is of a chain.
   """
 
   gamma: int
@@ -63,6 +65,10 @@ class Cost(Ratios):
   target_encoder: float
   draft_encoder: float
   spread: float | None = None
+  nodes: int = 0
+
+  def __post_init__(self):
+    object.__setattr__(self, 'nodes', self.nodes or self.gamma)
 
   def alone_seconds(self, steps: float) -> float:
     """What a decode without a draft should take: the encoder and so many steps."""
@@ -74,9 +80,9 @@ class Cost(Ratios):
     return self.target_encoder + self.draft_encoder + iterations * iteration
 
 
-def measure(target, drafter, tokens, gammas: Sequence[int] = (7,), sampling: Sampling = Sampling(),
+def measure(target, drafter, tokens, shapes: Sequence[int | Tree] = (7,), sampling: Sampling = Sampling(),
             *, max_decode_len: int = 128, position: int | None = None, rounds: int = 5,
-            seconds: float = 0.1, tell: Callable[[str], object] = lambda words: None) -> dict[int, Cost]:
+            seconds: float = 0.1, tell: Callable[[str], object] = lambda words: None) -> dict[int | Tree, Cost]:
   """Times the parts of an iteration on real models, lengths and caches.
 
   Each part, and an iteration as a whole, runs inside one compiled loop; they take
@@ -85,7 +91,7 @@ def measure(target, drafter, tokens, gammas: Sequence[int] = (7,), sampling: Sam
   Args:
     target, drafter: as in `speculative_decode`.
     tokens: int [B, S], encoder tokens or prompts of a typical batch.
-    gammas: draft lengths.
+    shapes: of the draft: draft lengths, or trees.
     sampling: of both models.
     max_decode_len: sets the cache length.
     position: where in the generated text the passes are timed; the middle by default.
@@ -94,14 +100,15 @@ def measure(target, drafter, tokens, gammas: Sequence[int] = (7,), sampling: Sam
     tell: called with what is done next, in words: each part is compiled before it is timed.
 
   Returns:
-    A `Cost` for each gamma.
+    A `Cost` for each shape.
   """
   target, sampling = inputs.checked_target(target), inputs.checked_sampling(sampling)
   drafter = inputs.checked_drafter(drafter, target)
   tokens = target.check_tokens(tokens)
   request = inputs.unplaced_request(target, tokens, None)
   prefix = target.decoder_prefix(request.tokens, request.lengths)[0].shape[1]
-  slots = prefix + max_decode_len + max(gammas) + 1
+  trees = {shape: shape if isinstance(shape, Tree) else Tree.chain(shape) for shape in shapes}
+  slots = prefix + max_decode_len + max(tree.num_nodes for tree in trees.values()) + 1
   position = max_decode_len // 2 if position is None else position
   positions = jnp.full(len(tokens), prefix - 1 + position, jnp.int32)
   text = Text(history=jnp.full((len(tokens), slots), 2, jnp.int32), position=positions,
@@ -110,19 +117,19 @@ def measure(target, drafter, tokens, gammas: Sequence[int] = (7,), sampling: Sam
   cache, state = _prefill(target, request.tokens, slots), _prefill(drafter, request, slots)
 
   passes = functools.partial(_iterations, target, cache=cache, text=text, standardizer=standardizer)
-  parts: dict[str | tuple[str, int], Callable] = {
-      'target_step': functools.partial(passes, None, None, gamma=0),
+  parts: dict[str | tuple[str, int | Tree], Callable] = {
+      'target_step': functools.partial(passes, None, None, tree=None),
       'target_encoder': functools.partial(_encodings, target, request.tokens, slots=slots),
       'draft_encoder': functools.partial(_encodings, drafter, request, slots=slots)}
-  for gamma in gammas:
-    parts['verify_pass', gamma] = functools.partial(passes, None, None, gamma=gamma)
-    parts['iteration', gamma] = functools.partial(passes, drafter, state, gamma=gamma)
-    parts['proposal', gamma] = functools.partial(
-        _proposals, drafter, state, text, gamma=gamma, standardizer=standardizer)
+  for shape, tree in trees.items():
+    parts['verify_pass', shape] = functools.partial(passes, None, None, tree=tree)
+    parts['iteration', shape] = functools.partial(passes, drafter, state, tree=tree)
+    parts['proposal', shape] = functools.partial(
+        _proposals, drafter, state, text, tree=tree, standardizer=standardizer)
 
   calls = {}
   for name, run in parts.items():
-    tell(f"compiling {name if isinstance(name, str) else f'{name[0]} of gamma {name[1]}'}".replace('_', ' '))
+    tell(f"compiling {name if isinstance(name, str) else f'{name[0]}, {trees[name[1]].name}'}".replace('_', ' '))
     calls[name] = _calls_for(run, seconds)
   timed = {name: [] for name in parts}
   for i in range(rounds):
@@ -131,12 +138,13 @@ def measure(target, drafter, tokens, gammas: Sequence[int] = (7,), sampling: Sam
       timed[name].append(_time(run, calls[name]))
   median = {name: statistics.median(values) for name, values in timed.items()}
   common = {n: median[n] for n in ('target_step', 'target_encoder', 'draft_encoder')}
-  proposal = {gamma: _added(timed['iteration', gamma], timed['verify_pass', gamma], median['proposal', gamma])
-              for gamma in gammas}
-  spread = lambda gamma: reliability.spread(
-      [timed[name] for name in ('target_step', ('verify_pass', gamma), ('iteration', gamma))])
-  return {gamma: Cost(gamma=gamma, draft_step=proposal[gamma] / gamma, spread=spread(gamma),
-                      verify_pass=median['verify_pass', gamma], **common) for gamma in gammas}
+  proposal = {shape: _added(timed['iteration', shape], timed['verify_pass', shape], median['proposal', shape])
+              for shape in trees}
+  spread = lambda shape: reliability.spread(
+      [timed[name] for name in ('target_step', ('verify_pass', shape), ('iteration', shape))])
+  return {shape: Cost(gamma=tree.depth, nodes=tree.num_nodes, draft_step=proposal[shape] / tree.depth,
+                      spread=spread(shape), verify_pass=median['verify_pass', shape], **common)
+          for shape, tree in trees.items()}
 
 
 def _added(iterations, passes, alone: float) -> float:
@@ -170,16 +178,16 @@ def _keys(batch, i):
       jax.random.fold_in(jax.random.key(0), i), jnp.arange(batch))
 
 
-@functools.partial(jax.jit, static_argnames='gamma')
-def _iterations(target, drafter, state, *, cache, text: Text, calls, gamma: int, standardizer):
+@functools.partial(jax.jit, static_argnames='tree')
+def _iterations(target, drafter, state, *, cache, text: Text, calls, tree: Tree | None, standardizer):
   """A decode's iterations that all stay at one place; without a drafter its passes alone.
 
-  A pass is over gamma + 1 tokens a row, with its distributions and its choice.
+  A pass is over the root and the tree of every row, with its distributions and its choice.
   """
   batch = len(text.position)
-  tree = Tree.chain(gamma) if gamma else None
   settings = Settings(tree=tree, max_decode_len=1)
-  q = jnp.full((batch, gamma, standardizer.num_rows), 1 / standardizer.num_rows, jnp.float32)
+  parents = sum(len(nodes) for nodes in tree.expanded) if tree else 0
+  q = jnp.full((batch, parents, standardizer.num_rows), 1 / standardizer.num_rows, jnp.float32)
 
   def body(i, carry):
     cache, state, text = carry
@@ -187,32 +195,35 @@ def _iterations(target, drafter, state, *, cache, text: Text, calls, gamma: int,
     proposal = None
     if drafter is not None:
       proposal, state = drafter.propose(state, text, tree, keys, standardizer)
-    elif gamma:
-      places = text.position[:, None] + 1 + jnp.arange(gamma)
+    elif tree is not None:
+      places = text.position[:, None] + 1 + jnp.arange(tree.num_nodes)
       proposal = Proposal(jnp.take_along_axis(text.history, places, axis=1), q)
-    logits, cache, _ = loop.target_pass(target, cache, text, proposal, tree)
+    logits, cache, block = loop.target_pass(target, cache, text, proposal, tree)
     processed = loop.process_pass(standardizer, logits, text, proposal, tree)
-    _, _, token = loop.choose(standardizer, None, settings, processed, proposal, keys)
+    path, _, token = loop.choose(standardizer, None, settings, processed, proposal, keys)
+    if block is not None:
+      cache = target.commit(cache, block, path + 1, text.position + 1)
     # What was chosen is fed next, so that no call is left out.
     return cache, state, text.replace(history=write_rows(text.history, token[:, None], text.position))
 
   return lax.fori_loop(0, calls, body, (cache, state, text))
 
 
-@functools.partial(jax.jit, static_argnames='gamma')
-def _proposals(drafter, state, text: Text, *, calls, gamma: int, standardizer):
-  """Proposals of gamma tokens a row, alone."""
+@functools.partial(jax.jit, static_argnames='tree')
+def _proposals(drafter, state, text: Text, *, calls, tree: Tree, standardizer):
+  """Proposals of a tree a row, alone."""
   batch = len(text.position)
+  sampled_from = tree.expanded_index[np.asarray(tree.parents) + 1]
 
   def body(i, carry):
     state, text, used = carry
-    proposal, state = drafter.propose(state, text, Tree.chain(gamma), _keys(batch, i), standardizer)
+    proposal, state = drafter.propose(state, text, tree, _keys(batch, i), standardizer)
     text = text.replace(history=write_rows(text.history, proposal.tokens, text.position + 1))
     if proposal.q is not None:  # what the rule reads of q
-      used += jnp.take_along_axis(proposal.q, proposal.tokens[..., None], -1)[..., 0]
+      used += jax.vmap(lambda q, tokens: q[sampled_from, tokens])(proposal.q, jnp.maximum(proposal.tokens, 0))
     return state, text, used
 
-  return lax.fori_loop(0, calls, body, (state, text, jnp.zeros((batch, gamma), jnp.float32)))
+  return lax.fori_loop(0, calls, body, (state, text, jnp.zeros((batch, tree.num_nodes), jnp.float32)))
 
 
 @functools.partial(jax.jit, static_argnames='slots')

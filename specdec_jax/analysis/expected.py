@@ -1,6 +1,6 @@
 """Thm 3.8 over gamma, between the draft lengths whose costs were measured."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -24,6 +24,12 @@ def speed_ups(alpha: float, measured: Sequence[tuple[int, float, float]]) -> tup
   gammas = np.arange(1, int(tried[-1]) + 1)
   return gammas, np.asarray(theory.walltime_improvement(
       alpha, gammas, np.interp(gammas, tried, c), np.interp(gammas, [0, *tried], [1, *verify_cost])))
+
+
+def between(measured: Sequence[tuple[float, float]]) -> Callable[[float], float]:
+  """A cost by straight lines between those measured, (tokens, cost) each; beyond them it stays as it is."""
+  tokens, costs = np.array(sorted(measured), np.float64).T
+  return lambda at: float(np.interp(at, tokens, costs))
 
 
 def best_gamma(alpha: float, measured: Sequence[tuple[int, float, float]]) -> int:

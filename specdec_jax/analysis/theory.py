@@ -81,9 +81,22 @@ def walltime_improvement(alpha: ArrayLike, gamma: ArrayLike, c: ArrayLike, verif
   (1 - alpha^(gamma+1)) / ((1 - alpha)(gamma c + 1)), with verify_cost in place of
   the 1 where it is given.
   """
-  alpha, gamma, c = domains.probabilities(alpha, 'alpha'), domains.whole(gamma, 'gamma'), domains.not_negative(c, 'c')
-  verify_cost = domains.positive(verify_cost, 'verify_cost')
-  return domains.result(_expected_tokens(alpha, gamma) / (gamma * c + verify_cost))
+  alpha, gamma = domains.probabilities(alpha, 'alpha'), domains.whole(gamma, 'gamma')
+  return speed_up(_expected_tokens(alpha, gamma), gamma, c, verify_cost)
+
+
+def speed_up(expected_tokens: ArrayLike, levels: ArrayLike, c: ArrayLike, verify_cost: ArrayLike = 1.0) -> Result:
+  """The same of any draft: expected_tokens / (levels c + verify_cost).
+
+  Args:
+    expected_tokens: of an iteration.
+    levels: draft passes of an iteration: gamma of a chain, the depth of a tree.
+    c: of one of them.
+    verify_cost: of the pass over the whole draft.
+  """
+  expected_tokens, c = domains.positive(expected_tokens, 'expected_tokens'), domains.not_negative(c, 'c')
+  levels, verify_cost = domains.whole(levels, 'levels'), domains.positive(verify_cost, 'verify_cost')
+  return domains.result(expected_tokens / (levels * c + verify_cost))
 
 
 def operations_increase(alpha: ArrayLike, gamma: ArrayLike, c_hat: ArrayLike) -> Result:

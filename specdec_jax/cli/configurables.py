@@ -16,15 +16,18 @@ from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.drafters.lookup import LookupDrafter
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.drafters.random import RandomDrafter
+from specdec_jax.jobs import trees
 from specdec_jax.models.known import CONFIGURABLES as CONFIGS
 from specdec_jax.parallel.hosts import Hosts
 from specdec_jax.parallel.mesh import Mesh
 from specdec_jax.runs import registry
 from specdec_jax.sampling import Sampling
 from specdec_jax.training import optimizer, pairs
+from specdec_jax.tree import Tree
 
 for _light in (
-    Sampling, Mesh, Hosts, ModelDrafter, LookupDrafter, RandomDrafter, *CONFIGS.values(),
+    Sampling, Tree, trees.full_tree, trees.spine_tree, trees.best_tree, Mesh, Hosts, ModelDrafter, LookupDrafter,
+    RandomDrafter, *CONFIGS.values(),
     logits_processors.RepetitionPenalty, logits_processors.MinimumLength, logits_processors.ForbiddenTokens):
   bindings.register(cast(Callable[..., Any], _light), light=True)
 

@@ -4,14 +4,16 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from specdec_jax import rule
 from specdec_jax.analysis.alpha import as_drafter
-from specdec_jax.decoding import autoregressive_decode, speculative_decode
+from specdec_jax.decoding import autoregressive_decode, inputs, speculative_decode
 from specdec_jax.drafters.interface import Drafter
 from specdec_jax.errors import SettingError
 from specdec_jax.jobs.batching import Batch
 from specdec_jax.model import Model
 from specdec_jax.results import Result
 from specdec_jax.sampling import Sampling
+from specdec_jax.tree import Tree
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -20,15 +22,19 @@ class Method:
 
   Attributes:
     drafter: such as a `ModelDrafter`, or None.
-    gamma: draft tokens an iteration, 7 by default; only with a drafter.
+    gamma: draft tokens an iteration, 7 by default; None where the draft is a tree; only with a drafter.
+    tree: in place of gamma; a number, or a tree of one node a level, becomes gamma. Only with a drafter.
     lenience: 1 is exact, and the default; only with a drafter.
+    verification: 'token', the default, or for chains 'block'; only with a drafter.
     sampling, max_decode_len, seed, logits_processors: as in `speculative_decode`.
     trace: keep what each iteration drafted and accepted; only with a drafter.
   """
 
   drafter: Drafter | Model | None = None
   gamma: int | None = None
+  tree: Tree | int | None = None
   lenience: float | None = None
+  verification: str | None = None
   sampling: Sampling = Sampling()
   max_decode_len: int = 128
   seed: int = 0
@@ -37,22 +43,33 @@ class Method:
 
   def __post_init__(self):
     if self.drafter is None:
-      ignored = [f'{n} = {getattr(self, n)}' for n in ('gamma', 'lenience')
+      ignored = [f'{n} = {getattr(self, n)!r}' for n in ('gamma', 'tree', 'lenience', 'verification')
                  if getattr(self, n) is not None]
       if ignored:
         raise SettingError(f"{' and '.join(ignored)} would be ignored: there is no drafter, so this "
                          'is plain decoding; set a drafter or leave it out.')
-    else:
-      object.__setattr__(self, 'drafter', as_drafter(self.drafter))
-      object.__setattr__(self, 'gamma', 7 if self.gamma is None else self.gamma)
-      object.__setattr__(self, 'lenience', 1.0 if self.lenience is None else self.lenience)
+      return
+    shape = inputs.checked_tree(self.gamma, self.tree)
+    settled = {'drafter': as_drafter(self.drafter), 'gamma': shape.num_nodes if shape.is_chain else None,
+               'tree': None if shape.is_chain else shape, 'lenience': 1.0 if self.lenience is None else self.lenience,
+               'verification': self.verification or 'token'}
+    for name, value in settled.items():
+      object.__setattr__(self, name, value)
+    rule.check(self.lenience, settled['verification'], shape.is_chain)
+
+  @property
+  def shape(self) -> Tree | None:
+    """Of the draft, a chain or a tree; None without a drafter."""
+    return None if self.drafter is None else inputs.checked_tree(self.gamma, self.tree)
 
   @property
   def name(self) -> str:
     if self.drafter is None:
       return 'target alone'
+    assert self.shape is not None
     inexact = '' if self.lenience == 1 else f', lenience {self.lenience} (inexact)'
-    return f'drafter: {self.drafter.name}, gamma {self.gamma}{inexact}'
+    by_block = ', block verification' if self.verification == 'block' else ''
+    return f'drafter: {self.drafter.name}, {self.shape.name}{by_block}{inexact}'
 
   def __call__(self, target: Model, batch: Batch) -> Result:
     """Decodes a batch: its ids and, of prompts, its lengths are those of its inputs."""
@@ -62,5 +79,5 @@ class Method:
     if self.drafter is None:
       return autoregressive_decode(target, batch.tokens, **common)
     lenience = 1.0 if self.lenience is None else self.lenience
-    return speculative_decode(target, self.drafter, batch.tokens, gamma=self.gamma, lenience=lenience,
-                              trace=self.trace, **common)
+    return speculative_decode(target, self.drafter, batch.tokens, tree=self.shape, lenience=lenience,
+                              verification=self.verification or 'token', trace=self.trace, **common)

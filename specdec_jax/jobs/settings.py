@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from specdec_jax import arguments, checks
+from specdec_jax import arguments, checks, rule
 from specdec_jax.data import tokenizer
 from specdec_jax.drafters.interface import Drafter
 from specdec_jax.errors import SettingError
 from specdec_jax.jobs import inputs
 from specdec_jax.model import Model
 from specdec_jax.sampling import Sampling
+from specdec_jax.tree import Tree
 
 MOST_SEED = 2 ** 32 - 1  # seeds are 32 bits of a random key
 
@@ -17,6 +18,7 @@ MODEL = arguments.instance(Model, 'a model, such as @target/load_model()')
 SAMPLING = arguments.instance(Sampling, '@Sampling()')
 GAMMA = arguments.at_least(1)
 LENIENCE = arguments.probability
+VERIFICATION = arguments.text_of(rule.VERIFICATIONS)
 SEED = arguments.between(0, MOST_SEED)
 
 
@@ -27,11 +29,19 @@ def drafter(name: str, value: Any) -> Drafter | Model:
   return value
 
 
+def tree(name: str, value: Any) -> Tree | int:
+  """A draft tree, or the length of a chain."""
+  if isinstance(value, Tree):
+    return value
+  return checks.whole(name, value, 1, hint=', or a tree such as @Tree() or @best_tree()')
+
+
 # What runs that decode inputs have in common.
 OF_INPUTS = {
     'target': MODEL, 'examples': arguments.iterable, 'max_decode_len': arguments.at_least(1), **inputs.CHECKS}
 # What runs with one method of decoding have beside.
 OF_METHOD = {
     'drafter': arguments.optional(drafter), 'gamma': arguments.optional(GAMMA),
-    'lenience': arguments.optional(LENIENCE), 'sampling': SAMPLING, 'seed': SEED,
+    'tree': arguments.optional(tree), 'lenience': arguments.optional(LENIENCE),
+    'verification': arguments.optional(VERIFICATION), 'sampling': SAMPLING, 'seed': SEED,
     'logits_processors': arguments.tuple_of(arguments.function, empty=True)}

@@ -101,7 +101,7 @@ def records(target: Model, inputs: Inputs, batch: Batch, result: Result) -> dict
             **{n: int(getattr(stats, n)[row])
                for n in ('target_calls', 'drafted', 'accepted', 'emitted')},
             **{n: getattr(stats, n)[row].tolist()
-               for n in ('accepted_by_position', 'drafted_by_position')}}}
+               for n in ('accepted_by_position', 'drafted_by_position', 'accepted_by_rank', 'offered_by_rank')}}}
     if example.reference is not None:
       lines[index]['reference'] = example.reference
   return lines

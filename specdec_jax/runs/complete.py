@@ -14,6 +14,7 @@ from specdec_jax.model import Model
 from specdec_jax.notes import note
 from specdec_jax.results import Status
 from specdec_jax.sampling import Sampling
+from specdec_jax.tree import Tree
 
 _OPTIONS = {name: check for name, check in inputs_lib.CHECKS.items() if name != 'batch_size'}
 
@@ -21,15 +22,17 @@ _OPTIONS = {name: check for name, check in inputs_lib.CHECKS.items() if name != 
 @arguments.checked(**_OPTIONS, **settings.OF_METHOD, target=settings.MODEL, prompt=arguments.text,
                    max_decode_len=arguments.at_least(1))
 def complete(output_dir: str, target: Model = gin.REQUIRED, prompt: str = gin.REQUIRED,
-             drafter: Drafter | Model | None = None, gamma: int | None = None, lenience: float | None = None,
-             sampling: Sampling = Sampling(), logits_processors: Sequence[Callable] = (), seed: int = 0,
+             drafter: Drafter | Model | None = None, gamma: int | None = None, tree: Tree | int | None = None,
+             lenience: float | None = None, verification: str | None = None, sampling: Sampling = Sampling(),
+             logits_processors: Sequence[Callable] = (), seed: int = 0,
              max_decode_len: int = 64, max_input_len: int = 512, long_inputs: str = 'refuse', prefix: str = '',
              buckets: Sequence[int] = ()) -> dict:
   """Prints the text and how many target calls it took; keeps no results in output_dir.
 
   Args:
     output_dir: claimed by `launch.main`.
-    target, drafter, gamma, lenience, sampling, logits_processors, seed, max_decode_len: as in `decode`.
+    target, drafter, gamma, tree, lenience, verification, sampling, logits_processors, seed, max_decode_len:
+      as in `decode`.
     prompt: what a decoder-only model goes on from (and is printed with), or an encoder's input.
     max_input_len, long_inputs, prefix, buckets: see `jobs.inputs.InputOptions`.
 
@@ -37,8 +40,8 @@ def complete(output_dir: str, target: Model = gin.REQUIRED, prompt: str = gin.RE
     What was printed, and the result's counts.
   """
   del output_dir
-  method = Method(drafter=drafter, gamma=gamma, lenience=lenience, sampling=sampling, seed=seed,
-                  max_decode_len=max_decode_len, logits_processors=logits_processors)
+  method = Method(drafter=drafter, gamma=gamma, tree=tree, lenience=lenience, verification=verification,
+                  sampling=sampling, seed=seed, max_decode_len=max_decode_len, logits_processors=logits_processors)
   options = InputOptions(max_input_len=max_input_len, long_inputs=long_inputs, prefix=prefix, buckets=buckets)
   inputs = options.encode(target, [Example(0, prompt)])
   batch, = options.batches(inputs)

@@ -13,12 +13,14 @@ from specdec_jax.jobs.inputs import InputOptions
 from specdec_jax.jobs.methods import Method
 from specdec_jax.model import Model
 from specdec_jax.sampling import Sampling
+from specdec_jax.tree import Tree
 
 
 @arguments.checked(**settings.OF_INPUTS, **settings.OF_METHOD, compile_only=arguments.flag)
 def decode(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Example] = gin.REQUIRED,
-           drafter: Drafter | Model | None = None, gamma: int | None = None, lenience: float | None = None,
-           sampling: Sampling = Sampling(), logits_processors: Sequence[Callable] = (), seed: int = 0,
+           drafter: Drafter | Model | None = None, gamma: int | None = None, tree: Tree | int | None = None,
+           lenience: float | None = None, verification: str | None = None, sampling: Sampling = Sampling(),
+           logits_processors: Sequence[Callable] = (), seed: int = 0,
            batch_size: int = 1, max_decode_len: int = 128, max_input_len: int = 512,
            long_inputs: str = 'refuse', prefix: str = '', buckets: Sequence[int] = (),
            compile_only: bool = False) -> dict:
@@ -34,7 +36,7 @@ def decode(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Exa
     output_dir: claimed by `launch.main`.
     target: whose distribution the text follows.
     examples: of `data.examples.Example`.
-    drafter, gamma, lenience, sampling, logits_processors, seed, max_decode_len: see
+    drafter, gamma, tree, lenience, verification, sampling, logits_processors, seed, max_decode_len: see
       `decoding.speculative_decode`; without a drafter, plain decoding.
     batch_size, max_input_len, long_inputs, prefix, buckets: see `jobs.inputs.InputOptions`.
     compile_only: compile the job's programs and decode nothing, as the precompile run does.
@@ -44,8 +46,9 @@ def decode(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Exa
   """
   job = DecodeJob(
       target=target,
-      method=Method(drafter=drafter, gamma=gamma, lenience=lenience, sampling=sampling, seed=seed,
-                    max_decode_len=max_decode_len, logits_processors=logits_processors),
+      method=Method(drafter=drafter, gamma=gamma, tree=tree, lenience=lenience, verification=verification,
+                    sampling=sampling, seed=seed, max_decode_len=max_decode_len,
+                    logits_processors=logits_processors),
       options=InputOptions(batch_size=batch_size, max_input_len=max_input_len, long_inputs=long_inputs,
                            prefix=prefix, buckets=buckets))
   return job.compile() if compile_only else job.decode(examples, output_dir)

@@ -5,6 +5,7 @@ import pytest
 
 import specdec_jax as sd
 from specdec_jax.analysis import cost as cost_lib, operations
+from specdec_jax.decoding import Settings, loop
 from specdec_jax.decoding.inputs import unplaced_request
 from specdec_jax.drafters.interface import Text
 from specdec_jax.drafters.model import ModelDrafter
@@ -15,10 +16,11 @@ from specdec_jax.tree import Tree
 
 def test_every_part_is_timed(target, draft):
   tokens = target.encode(['the file cannot be opened', 'new media'])
-  costs = cost_lib.measure(target, ModelDrafter(draft), tokens, (2, 3), Sampling(temperature=0.0),
+  tree = Tree((-1, -1, 0, 0, 2))
+  costs = cost_lib.measure(target, ModelDrafter(draft), tokens, (2, tree), Sampling(temperature=0.0),
                            max_decode_len=12, rounds=2, seconds=0.01)
-  assert set(costs) == {2, 3}
-  for gamma, cost in costs.items():
+  assert set(costs) == {2, tree} and [c.nodes for c in costs.values()] == [2, 5]
+  for gamma, cost in zip((2, 3), costs.values()):
     parts = (cost.draft_step, cost.target_step, cost.verify_pass, cost.target_encoder,
              cost.draft_encoder)
     assert cost.gamma == gamma and min(parts) > 0 and max(parts) < 10 and cost.spread >= 0
@@ -34,7 +36,7 @@ def test_drafters_that_compute_nothing_beforehand_are_timed_too(target, drafter)
   encodings = lambda calls: cost_lib._encodings(drafter, request, calls=calls, slots=20)
   assert 2 <= cost_lib._calls_for(encodings, 0.01) <= cost_lib._MOST_CALLS
   state = drafter.prefill(request, 20)
-  state, *_ = cost_lib._proposals(drafter, state, text(), calls=3, gamma=2, standardizer=standardizer)
+  state, *_ = cost_lib._proposals(drafter, state, text(), calls=3, tree=Tree.chain(2), standardizer=standardizer)
   assert jax.tree.structure(state) == jax.tree.structure(drafter.prefill(request, 20))
 
 
@@ -42,6 +44,31 @@ def text():
   """One row whose text ends at place 5."""
   return Text(history=jnp.full((1, 20), 2, jnp.int32), position=jnp.full(1, 5, jnp.int32),
               prefix_end=jnp.zeros(1, jnp.int32))
+
+
+@pytest.mark.parametrize('temperature', [0.0, 1.0])
+def test_a_tree_is_timed_as_it_is_decoded(target, draft, temperature):
+  """One turn of the loop proposes, passes, chooses and moves a path's entries as an iteration does."""
+  drafter, tree = ModelDrafter(draft), Tree((-1, -1, 0, 0, 1))
+  tokens = jnp.asarray(target.encode(['new media']))
+  standardizer = Standardizer.of(Sampling(temperature=temperature), num_rows=128, num_tokens=target.num_tokens)
+  cache = cost_lib._prefill(target, tokens, 20)
+  state = cost_lib._prefill(drafter, unplaced_request(target, tokens, None), 20)
+  run = lambda drafter, state: cost_lib._iterations(
+      drafter=drafter, state=state, target=target, cache=cache, text=text(), calls=1, tree=tree,
+      standardizer=standardizer)
+  proposal, _ = drafter.propose(state, text(), tree, cost_lib._keys(1, 0), standardizer)
+  logits, after, block = loop.target_pass(target, cache, text(), proposal, tree)
+  processed = loop.process_pass(standardizer, logits, text(), proposal, tree)
+  path, _, token = loop.choose(standardizer, None, Settings(tree=tree, max_decode_len=1), processed, proposal,
+                               cost_lib._keys(1, 0))
+  found = run(drafter, state)
+  assert found[2].history[0, 5] == token[0]
+  expected = target.commit(after, block, path + 1, text().position + 1)
+  jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), found[0], expected)
+  *_, used = cost_lib._proposals(drafter, state, text(), calls=1, tree=tree, standardizer=standardizer)
+  assert used.shape == (1, 5) and (temperature == 0 or (used > 0).all())
+  run(None, None)
 
 
 def test_an_iteration_proposes_and_passes_at_one_place(target, draft):
@@ -61,7 +88,8 @@ def test_an_iteration_proposes_and_passes_at_one_place(target, draft):
 
   drafts, logits, after = by_hand(target, drafter, cache, state)
   run = lambda drafter, state: cost_lib._iterations(
-      drafter=drafter, state=state, target=target, cache=cache, text=where, calls=1, gamma=3, standardizer=standardizer)
+      drafter=drafter, state=state, target=target, cache=cache, text=where, calls=1, tree=Tree.chain(3),
+      standardizer=standardizer)
   found = run(drafter, state)
   jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), found[:2], after)
   best = np.asarray(standardizer.mask(logits))[0].argmax(-1)

@@ -39,7 +39,8 @@ or_none = lambda values: [value for value in values if value != 'None']
 
 INPUTS = {'batch_size': WHOLE_1, 'max_input_len': WHOLE_2, 'long_inputs': CHOICE, 'prefix': TEXT, 'buckets': WHOLES,
           'max_decode_len': WHOLE_1}
-METHOD = {'gamma': or_none(WHOLE_1), 'lenience': or_none(PROBABILITY), 'seed': SEED,
+METHOD = {'gamma': or_none(WHOLE_1), 'tree': or_none(WHOLE_1), 'verification': or_none(CHOICE),
+          'lenience': or_none(PROBABILITY), 'seed': SEED,
           'logits_processors': ['5', "'x'", 'None', '(5,)', "('x',)", '{}'], 'drafter': OBJECT,
           'sampling': [*OBJECT, 'None']}
 TIMED = {'repeats': WHOLE_1, 'gammas': SOME_WHOLES, 'tie_margin': or_none(NOT_NEGATIVE), 'shown_examples': WHOLE_0}
@@ -47,6 +48,7 @@ SAMPLINGS = ['5', 'None', '()', '(5,)', "('x',)", '@Sampling()', '(@Sampling,)']
 LENIENCES = ['5', 'None', '()', "('x',)", '(2,)', '(-0.1,)', '(None,)']
 FILE, MODEL = 'gin/inputs/file.gin', 'gin/drafters/model.gin'
 GREEDY, BOTH = 'gin/sampling/greedy.gin', 'gin/sampling/greedy_and_temperature_1.gin'
+BEST = ['decode.tree = @best_tree()', 'best_tree.acceptance_by_rank = (0.7,)']
 TRAIN = 'configs/demo/train_draft.gin'
 
 # Gin files of a run, then its settings with wrong values of each.
@@ -125,6 +127,18 @@ OF_PARTS = {
     'adamw.scale_by_param_rms': ('train', [], FLAG),
     'MinimumLength.length': ('decode', ['decode.logits_processors = (@MinimumLength(),)'], WHOLE_0),
     'RepetitionPenalty.penalty': ('decode', ['decode.logits_processors = (@RepetitionPenalty(),)'], POSITIVE),
+    'Tree.parents': ('decode', ['decode.tree = @Tree()'],
+                     ['5', "'x'", 'None', '()', '(0,)', '(-2,)', '(-1, 1)', '(-1.5,)', "('x',)", '(True,)', '{}']),
+    'full_tree.children': ('decode', ['decode.tree = @full_tree()'], SOME_WHOLES),
+    'spine_tree.depth': ('decode', ['decode.tree = @spine_tree()'], WHOLE_1),
+    'spine_tree.width': ('decode', ['decode.tree = @spine_tree()'], WHOLE_1),
+    'best_tree.acceptance_by_rank': ('decode', ['decode.tree = @best_tree()'], [
+        '0.5', "'x'", 'None', '()', '(1.5,)', '(-0.1,)', '(0.7, 0.7)', "('x',)", '(None,)', '((0.5,),)', '{}']),
+    'best_tree.max_nodes': ('decode', BEST, WHOLE_1),
+    'best_tree.max_depth': ('decode', BEST, WHOLE_1),
+    'best_tree.c': ('decode', BEST, NOT_NEGATIVE),
+    'best_tree.verify_costs': ('decode', BEST, ['5', "'x'", 'None', '(5,)', '((4,),)', '((4, 1, 1),)', '((4, 0),)',
+                                                '((-4, 1),)', "(('x', 1),)", '{}']),
     'ForbiddenTokens.tokens': ('decode', ['decode.logits_processors = (@ForbiddenTokens(),)'],
                                ['5', "'5'", '()', '(-1,)', "('5',)", '(1.5,)', 'None']),
 }
@@ -205,6 +219,8 @@ IN_PYTHON = {
     'batch_size': [lambda v=v: InputOptions(batch_size=v) for v in ('1', None, 0, 1.5)],
     'buckets': [lambda v=v: InputOptions(buckets=v) for v in (5, '5', (0,), None, ('5',))],
     'decode.gamma': [lambda v=v: decode('x', gamma=v) for v in ('4', 0, [4], 1.5)],
+    'decode.tree': [lambda v=v: decode('x', tree=v) for v in ('4', 0, [4], 1.5, True, sd.Tree)],
+    'decode.verification': [lambda v=v: decode('x', verification=v) for v in (1, 'blocks', '', ['block'])],
     'decode.target': [lambda v=v: decode('x', v, EXAMPLES) for v in (5, 'x', None, sd.Model)],
     'decode.examples': [lambda v=v: decode('x', examples=v) for v in (5, 'x', None)],
     'decode.drafter': [lambda v=v: decode('x', drafter=v) for v in (5, 'x', sd.RandomDrafter)],

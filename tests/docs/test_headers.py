@@ -9,6 +9,7 @@ import gin
 import pytest
 
 import specdec_jax.cli.configurables  # noqa: F401 (registers what gin files name)
+from specdec_jax import rule
 from specdec_jax.decoding.inputs import checked_tree
 
 BLOCKS = [p for p in documented.CONFIGURATIONS if p.relative_to(documented.ROOT).parts[0] == 'gin'
@@ -48,8 +49,8 @@ def default(name, path):
   function = gin.get_configurable(configurable)
   function = inspect.getmro(function)[1] if inspect.isclass(function) else function
   value = inspect.signature(function).parameters[parameter].default
-  if parameter == 'gamma' and value is None:  # a run hands it on only where there is a drafter
-    value = checked_tree(None, None).num_nodes
+  if value is None:  # a run hands these on only where there is a drafter
+    value = {'gamma': checked_tree(None, None).num_nodes, 'verification': rule.VERIFICATIONS[0]}.get(parameter)
   return value
 
 

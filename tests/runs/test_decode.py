@@ -12,6 +12,7 @@ from specdec_jax.jobs.claims import claimed
 from specdec_jax.jobs.methods import Method
 from specdec_jax.runs.decode import decode
 from specdec_jax.sampling import Sampling
+from specdec_jax.tree import Tree
 
 LENGTH = 12
 
@@ -83,6 +84,33 @@ def test_greedy_speculative_texts_are_the_targets_own(run):
   fast = run('fast', sampling=greedy)
   assert [line['tokens'] for line in alone] == [line['tokens'] for line in fast]
   assert all(line['statistics']['drafted'] == 0 for line in alone)
+
+
+TREE = Tree((-1, -1, 0, 0, 2))
+
+
+def test_trees_and_block_verification_are_settings_of_a_run(run, tmp_path):
+  greedy = Sampling(temperature=0.0)
+  alone = run('alone', drafter=None, gamma=None, sampling=greedy)
+  by_tree = run('tree', gamma=None, tree=TREE, sampling=greedy)
+  by_block = run('block', verification='block', sampling=greedy)
+  assert [r['tokens'] for r in alone] == [r['tokens'] for r in by_tree] == [r['tokens'] for r in by_block]
+  for line in by_tree:
+    counts = line['statistics']
+    assert len(counts['accepted_by_position']) == 3 and len(counts['accepted_by_rank']) == 2
+    assert counts['accepted'] == sum(counts['accepted_by_rank'])
+    assert all(a <= o for a, o in zip(counts['accepted_by_rank'], counts['offered_by_rank']))
+  named = lambda name: json.loads((tmp_path / name / 'summary.json').read_text())['method']
+  assert named('tree').endswith('tree of 5 nodes, depth 3') and named('block').endswith('gamma 2, block verification')
+
+
+def test_a_directory_belongs_to_one_tree_and_one_verification(run):
+  run('tree', gamma=None, tree=TREE)
+  with pytest.raises(OutputError, match=r"tree is Tree\(parents=\(-1, -1, 0, 0, 2\)\) there and .*0, 1\)\) here"):
+    run('tree', gamma=None, tree=Tree((-1, -1, 0, 0, 1)))
+  run('block', verification='block')
+  with pytest.raises(OutputError, match="verification is 'block' there and not set here"):
+    run('block')
 
 
 def test_a_run_that_was_stopped_goes_on(run, monkeypatch, tmp_path):
@@ -198,6 +226,14 @@ def test_settings_that_would_be_ignored_are_refused(run):
     run('out', drafter=None, gamma=None, lenience=0.5)
   with pytest.raises(ValueError, match='gamma is 0'):
     run('out', gamma=0)
+  with pytest.raises(ValueError, match='gamma is 2 and there is a tree too'):
+    run('out', tree=TREE)
+  with pytest.raises(ValueError, match="tree = 3 and verification = 'block' would be ignored"):
+    run('out', drafter=None, gamma=None, tree=3, verification='block')
+  with pytest.raises(ValueError, match="verification is 'block' and the draft is a tree"):
+    run('out', gamma=None, tree=TREE, verification='block')
+  with pytest.raises(ValueError, match='lenience is 0.5 and the draft is a tree'):
+    run('out', gamma=None, tree=TREE, lenience=0.5)
 
 
 def test_changed_inputs_are_noticed(run, examples):
