@@ -55,7 +55,7 @@ class ModelDrafter(struct.PyTreeNode):
     # The cache may lack what was committed last: of a chain only the last draft token, which the draft never
     # fed; of a tree the whole accepted path, whose nodes lay elsewhere. So the first pass feeds it (again). At
     # the start of a text the tokens after the root are none yet; what they leave is written again before it is read.
-    again = 2 if tree.is_chain else tree.depth + 1
+    again = fed_by_level(tree)[0]
     before = jnp.maximum(text.position - (again - 1), 0)
     last = jax.vmap(lambda row, at: lax.dynamic_slice(row, (at,), (again,)))(text.history, before)
     logits, cache = self.draft.step(state, last, before)
@@ -90,6 +90,12 @@ class ModelDrafter(struct.PyTreeNode):
     cache = self.draft.prefill(tokens, history.shape[1])
     logits, _ = self.draft.step(cache, history[:, :-1], jnp.zeros(history.shape[0], jnp.int32))
     return logits
+
+
+def fed_by_level(tree: Tree) -> tuple[int, ...]:
+  """How many tokens of a row the draft's pass for each level is over."""
+  again = 2 if tree.is_chain else tree.depth + 1
+  return again, *(len(nodes) for nodes in tree.expanded[1:])
 
 
 class _Fed:

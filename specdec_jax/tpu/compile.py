@@ -10,10 +10,11 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec as P
 
-from specdec_jax.decoding import Settings, decode_loop
-from specdec_jax.drafters.interface import Request
+from specdec_jax.decoding import Settings, decode_loop, loop
+from specdec_jax.drafters.interface import Proposal, Request, Text
 from specdec_jax.sampling import Sampling
 from specdec_jax.standardizer import Standardizer
+from specdec_jax.tree import Tree
 
 
 class DoesNotFit(Exception):
@@ -57,13 +58,19 @@ def decode_program(target, drafter, settings: Settings, sampling: Sampling, batc
       whole((), jnp.float32), settings=settings), options)
 
 
-def pass_program(model, tokens: int, batch: int, input_length: int, cache_length: int, mesh,
+def pass_program(model, tree: Tree | None, batch: int, input_length: int, cache_length: int, mesh,
                  options=None) -> Program:
-  """One pass of a model over `tokens` tokens a row, alone; its cache is updated in place."""
+  """One pass of a model alone, over the last token and the nodes of a tree, if there is one; its cache stays in place.
+
+  A path of a tree is committed, too, as at the end of an iteration.
+  """
+  rows = functools.partial(_struct, mesh=mesh, spec=P('data'))
   cache = cache_shapes(model, batch, input_length, cache_length, mesh)
-  return _compile(_step.lower(
-      model, cache, _struct((batch, tokens), jnp.int32, mesh, P('data')),
-      _struct((batch,), jnp.int32, mesh, P('data'))), options)
+  text = Text(history=rows((batch, cache_length), jnp.int32), position=rows((batch,), jnp.int32),
+              prefix_end=rows((batch,), jnp.int32))
+  nodes, depth = (0, 0) if tree is None else (tree.num_nodes, tree.depth)
+  return _compile(_pass.lower(
+      model, cache, text, rows((batch, nodes), jnp.int32), rows((batch, depth), jnp.int32), tree=tree), options)
 
 
 def cache_shapes(model, batch: int, input_length: int, cache_length: int, mesh):
@@ -79,9 +86,10 @@ def cache_shapes(model, batch: int, input_length: int, cache_length: int, mesh):
   return jax.tree.map(place, shapes)
 
 
-@functools.partial(jax.jit, donate_argnames='cache')
-def _step(model, cache, tokens, positions):
-  return model.step(cache, tokens, positions)
+@functools.partial(jax.jit, donate_argnames='cache', static_argnames='tree')
+def _pass(model, cache, text: Text, tokens, path, tree: Tree | None):
+  logits, cache, block = loop.target_pass(model, cache, text, Proposal(tokens, None), tree)
+  return logits, cache if block is None else model.commit(cache, block, path + 1, text.position + 1)
 
 
 def _struct(shape, dtype, mesh, spec):

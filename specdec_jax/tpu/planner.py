@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -11,13 +11,15 @@ import numpy as np
 
 from specdec_jax.checks import whole
 from specdec_jax.decoding import Settings
+from specdec_jax.decoding.inputs import checked_tree
 from specdec_jax.errors import SettingError
 from specdec_jax.model import Model
 from specdec_jax.parallel import partition
 from specdec_jax.sampling import Sampling
 from specdec_jax.tpu import compile as compile_lib, shapes, topology as topology_lib
+from specdec_jax.tpu.acceptance import acceptance_by_rank as assumed_ranks
 from specdec_jax.tpu.chips import GIB, get_chip
-from specdec_jax.tpu.prediction import Deployment, Predicted, predict, smallest_slice
+from specdec_jax.tpu.prediction import Deployment, Predicted, best_tree, predict, smallest_slice
 from specdec_jax.tpu.traffic import Assumptions, Pass
 from specdec_jax.tpu.weight_use import Audit, audit
 from specdec_jax.tree import Tree
@@ -68,7 +70,7 @@ class Plan:
   """What `plan` returns; `tables.markdown` prints it.
 
   Attributes:
-    deployment, gamma, sampling: what was planned.
+    deployment, tree, sampling: what was planned; tree None is plain decoding.
     memory: see `Memory`.
     fits: on the devices asked for.
     smallest_slice: the smallest topology of this chip that it fits, None where none does.
@@ -81,7 +83,7 @@ class Plan:
   """
 
   deployment: Deployment
-  gamma: int
+  tree: Tree | None
   sampling: Sampling
   memory: Memory
   fits: bool
@@ -92,13 +94,24 @@ class Plan:
   warnings: tuple[str, ...]
   program: str = dataclasses.field(repr=False)
 
+  @property
+  def gamma(self) -> int | None:
+    """Of a chain, 0 in plain decoding; None of any other tree."""
+    return 0 if self.tree is None else self.tree.num_nodes if self.tree.is_chain else None
+
+  @property
+  def nodes(self) -> int:
+    """Draft tokens of an iteration."""
+    return 0 if self.tree is None else self.tree.num_nodes
+
 
 def plan(target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v4',
-         topology: str = '1x1x1', gamma: int = 7, batch: int = 1, input_length: int = 128,
+         topology: str = '1x1x1', gamma: int | None = None, batch: int = 1, input_length: int = 128,
          max_decode_len: int = 128, sampling: Sampling = Sampling(temperature=0.0),
          alpha: float | None = None, dtype: str = 'bfloat16', assumptions: Assumptions = Assumptions(),
          data: int = 1, split_draft: bool = False, passes: bool = True,
-         tell: Callable[[str], None] | None = None) -> Plan:
+         tell: Callable[[str], None] | None = None, tree: Tree | int | None = None, nodes: int | None = None,
+         acceptance_by_rank: Sequence[float] | None = None) -> Plan:
   """Compiles the decode program for a TPU that need not be there, and reports on it.
 
   Args:
@@ -107,9 +120,12 @@ def plan(target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v
     chip: 'v4', 'v5e', 'v5p', 'v6e' or 'tpu7x'.
     topology: chips in each direction. More than one device share the target along their
       'model' axis [`parallel.partition`].
-    gamma, batch, input_length, max_decode_len, sampling: as in `speculative_decode`; input_length is
+    gamma, tree, batch, input_length, max_decode_len, sampling: as in `speculative_decode`; input_length is
       the prompt's for a decoder-only model.
+    nodes: in place of a tree, the fastest tree of so many nodes for the acceptance by rank.
     alpha: for the predicted speed-up.
+    acceptance_by_rank: likewise, the probability that the draft's k-th candidate is the one accepted: what trees
+      are predicted with. By default `tpu.acceptance.acceptance_by_rank` of alpha.
     dtype: of weights and activations.
     assumptions: of the model of time.
     data: devices along the batch.
@@ -122,21 +138,22 @@ def plan(target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v
     DependencyError: libtpu is not installed.
     SettingError: sizes that no program has, or that do not divide.
   """
-  gamma = whole('gamma', gamma, 1) if draft is not None else 0
   deployment = Deployment(
       target=shapes.abstract_model(target, dtype), drafter=shapes.abstract_drafter(draft, dtype),
       chip=get_chip(chip), topology=topology, batch=batch, input_length=input_length,
       max_decode_len=max_decode_len, assumptions=assumptions, data=data, split_draft=split_draft)
   devices = topology_lib.describe(deployment.chip, topology)
   _check(deployment)
-  predicted = predict(deployment, gamma, alpha)
+  ranks = _ranks(alpha, acceptance_by_rank, sampling)
+  tree = None if draft is None else _tree(deployment, gamma, tree, nodes, ranks)
+  predicted = predict(deployment, tree, ranks)
   mesh = partition.make_mesh(devices, data)
   placed = _placed(deployment, mesh)
-  settings = Settings(tree=None if draft is None else Tree.chain(gamma), max_decode_len=max_decode_len)
+  settings = Settings(tree=tree, max_decode_len=max_decode_len)
 
   tell = tell or (lambda words: None)
 
-  weights, caches = _bytes(placed, gamma, mesh)
+  weights, caches = _bytes(placed, settings.num_nodes, mesh)
   program, refusal = None, None
   try:
     tell(f'compiling the decode program for {chip} {topology}')
@@ -147,16 +164,43 @@ def plan(target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v
   memory = Memory(
       weights=weights, caches=caches, temporaries=max(program.temporaries - caches, 0) if program else None,
       peak=program.peak if program else None, capacity=deployment.chip.usable)
-  dims = [x.shape for x in _cache_leaves(placed, gamma, mesh)]
-  iteration = audit(program.text, dims, max(gamma - 1, 1)) if program and program.text else None
-  traffic = _traffic(deployment, placed, gamma, mesh, tell if passes and program else None)
-  smallest = deployment if program else smallest_slice(deployment, gamma)
+  dims = [x.shape for x in _cache_leaves(placed, settings.num_nodes, mesh)]
+  iteration = audit(program.text, dims, _turns(tree)) if program and program.text else None
+  traffic = _traffic(deployment, placed, tree, mesh, tell if passes and program else None)
+  smallest = deployment if program else smallest_slice(deployment, settings.num_nodes)
   topology_of_smallest = smallest.topology if smallest else None
   return Plan(
-      deployment=deployment, gamma=gamma, sampling=sampling, memory=memory, fits=program is not None,
+      deployment=deployment, tree=tree, sampling=sampling, memory=memory, fits=program is not None,
       smallest_slice=topology_of_smallest, traffic=traffic, iteration=iteration,
       predicted=predicted if program else None, program=program.text if program else '',
       warnings=tuple(_warnings(deployment, program, refusal, topology_of_smallest, iteration, traffic)))
+
+
+def _ranks(alpha: float | None, acceptance_by_rank: Sequence[float] | None, sampling: Sampling):
+  """Acceptance by rank: as given, or assumed for an alpha; None where neither is known."""
+  if acceptance_by_rank is None:
+    return None if alpha is None else assumed_ranks(alpha, sampling)
+  if alpha is not None and float(alpha) != acceptance_by_rank[0]:
+    raise SettingError(f'alpha is {alpha}, and the first of acceptance_by_rank {acceptance_by_rank[0]}; they are the '
+                       'same figure: leave alpha out.')
+  return tuple(acceptance_by_rank)
+
+
+def _tree(deployment: Deployment, gamma: int | None, tree: Tree | int | None, nodes: int | None, ranks) -> Tree:
+  if nodes is None:
+    return checked_tree(gamma, tree)
+  nodes = whole('nodes', nodes, 1)
+  if gamma is not None or tree is not None:
+    raise SettingError(f'nodes is {nodes}, and there is a gamma or a tree too; give one of them.')
+  if ranks is None:
+    raise SettingError(f'nodes is {nodes}; which tree of so many is the fastest depends on alpha or '
+                       'acceptance_by_rank: give one of them, or a tree.')
+  return best_tree(deployment, nodes, ranks, free=True)
+
+
+def _turns(tree: Tree | None) -> int:
+  """Of a loop within an iteration: a chain is drafted in one, the levels of a tree one after another."""
+  return max(tree.num_nodes - 1, 1) if tree is not None and tree.is_chain else 1
 
 
 def _check(deployment: Deployment) -> None:
@@ -191,46 +235,48 @@ def _placed(deployment: Deployment, mesh) -> Deployment:
       deployment, target=partition.with_shardings(deployment.target, mesh), drafter=drafter)
 
 
-def _cache_leaves(placed: Deployment, gamma: int, mesh):
+def _cache_leaves(placed: Deployment, nodes: int, mesh):
   models = [placed.target] + ([placed.draft] if placed.draft is not None else [])
   shapes_of = functools.partial(
       compile_lib.cache_shapes, batch=placed.batch, input_length=placed.input_length,
-      cache_length=placed.cache_length(gamma), mesh=mesh)
+      cache_length=placed.cache_length(nodes), mesh=mesh)
   caches = [pair for model in models for name, pairs in shapes_of(model).items() if name in ('self', 'cross')
             for pair in pairs]
   return [x for pair in caches for x in pair.values()]
 
 
-def _bytes(placed: Deployment, gamma: int, mesh) -> tuple[int, int]:
+def _bytes(placed: Deployment, nodes: int, mesh) -> tuple[int, int]:
   """Weights and caches of one device."""
   weights = partition.device_bytes(placed.target.params)
   if placed.draft is not None:
     weights += partition.device_bytes(placed.draft.params)
-  return weights, partition.device_bytes(_cache_leaves(placed, gamma, mesh))
+  return weights, partition.device_bytes(_cache_leaves(placed, nodes, mesh))
 
 
-def _traffic(deployment: Deployment, placed: Deployment, gamma: int, mesh, tell) -> dict[str, PassTraffic]:
+def _traffic(deployment: Deployment, placed: Deployment, tree: Tree | None, mesh, tell) -> dict[str, PassTraffic]:
   """By name; without a `tell` nothing is compiled."""
-  parts: dict[str, tuple[Model, int, Pass]] = {'target_step': (placed.target, 1, deployment.target_pass(1, gamma))}
-  if gamma:
-    parts['verify_pass'] = (placed.target, gamma + 1, deployment.target_pass(gamma + 1, gamma))
-  draft_pass = deployment.draft_pass(gamma)
+  nodes = 0 if tree is None else tree.num_nodes
+  parts: dict[str, tuple[Model, Tree | None, int, Pass]] = {
+      'target_step': (placed.target, None, 0, deployment.target_pass(1, 0))}
+  if tree is not None:
+    parts['verify_pass'] = (placed.target, tree, nodes, deployment.target_pass(nodes + 1, nodes))
+  draft_pass = deployment.draft_pass(nodes)
   if placed.draft is not None and draft_pass is not None:
-    parts['draft_step'] = (placed.draft, 1, draft_pass)
+    parts['draft_step'] = (placed.draft, None, nodes, draft_pass)
   found = {}
-  for name, (model, tokens, work) in parts.items():
+  for name, (model, of_pass, room, work) in parts.items():
     counts: dict[str, Any] = {}
     if tell is not None:
       try:
         tell(f"compiling the {name.replace('_', ' ')} alone")
         program = compile_lib.pass_program(
-            model, tokens, deployment.batch, deployment.input_length, deployment.cache_length(gamma), mesh,
+            model, of_pass, deployment.batch, deployment.input_length, deployment.cache_length(room), mesh,
             deployment.chip.compiler_options)
         counts = dict(counted_bytes=program.bytes_accessed, counted_flops=program.flops,
                       audit=audit(program.text) if program.text else None)
       except compile_lib.DoesNotFit:
         pass
-    found[name] = PassTraffic(tokens=tokens, work=work, **counts,
+    found[name] = PassTraffic(tokens=1 + (of_pass.num_nodes if of_pass else 0), work=work, **counts,
                               seconds=deployment.seconds(work, of_draft=name == 'draft_step'))
   return found
 

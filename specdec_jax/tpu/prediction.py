@@ -1,18 +1,27 @@
-"""Predicted speed: thm 3.8 with the c and the verify cost that the traffic gives."""
+"""Predicted speed: tokens of an iteration over its time, which the traffic of its passes gives.
 
+For a chain that is thm 3.8 with the verify cost. `speed_up` is the formula by itself, and `speed_up_on_v4` fills in
+what T5-XXL with T5-small takes on the paper's chip: for figures measured with another pair.
+"""
+
+import collections
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
-from specdec_jax.analysis import theory
+from specdec_jax.analysis import domains, theory
 from specdec_jax.analysis.cost import Ratios
+from specdec_jax.drafters.model import fed_by_level
 from specdec_jax.model import Model
 from specdec_jax.parallel.partition import possible_parts
 from specdec_jax.tpu import shapes
-from specdec_jax.tpu.chips import Chip, num_devices
+from specdec_jax.tpu.chips import Chip, get_chip, num_devices
 from specdec_jax.tpu.traffic import Assumptions, Pass, decoder_pass
+from specdec_jax.tree import Tree
 
 _MOST_GAMMA = 32
+MOST_DEPTH = 16
 _BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
@@ -59,17 +68,18 @@ class Deployment:
     """Of the batch, on each device."""
     return math.ceil(self.batch / self.data)
 
-  def cache_length(self, gamma: int) -> int:
+  def cache_length(self, nodes: int) -> int:
+    """Slots of a row, for drafts of so many nodes (of a chain gamma)."""
     prefix = self.input_length if self.target.config.decoder_only else 1
-    return prefix + self.max_decode_len + gamma + 1
+    return prefix + self.max_decode_len + nodes + 1
 
-  def target_pass(self, tokens: int, gamma: int) -> Pass:
-    return decoder_pass(self.target, tokens, self.rows, self.input_length, self.cache_length(gamma))
+  def target_pass(self, tokens: int, nodes: int) -> Pass:
+    return decoder_pass(self.target, tokens, self.rows, self.input_length, self.cache_length(nodes))
 
-  def draft_pass(self, gamma: int) -> Pass | None:
+  def draft_pass(self, nodes: int, tokens: int = 1) -> Pass | None:
     if self.draft is None:
       return None
-    return decoder_pass(self.draft, 1, self.rows, self.input_length, self.cache_length(gamma))
+    return decoder_pass(self.draft, tokens, self.rows, self.input_length, self.cache_length(nodes))
 
   def seconds(self, work: Pass, of_draft: bool = False) -> float:
     whole = of_draft and not self.split_draft
@@ -83,20 +93,20 @@ def on_slice(deployment: Deployment, topology: str) -> Deployment:
   return dataclasses.replace(deployment, topology=topology, data=devices // parts)
 
 
-def holds(deployment: Deployment, gamma: int) -> bool:
+def holds(deployment: Deployment, nodes: int) -> bool:
   """Whether each device has room for its weights and caches and a twentieth beside, by size."""
-  held = (shapes.num_bytes(deployment.target.params) + deployment.target_pass(1, gamma).caches) / deployment.parts
-  draft_pass = deployment.draft_pass(gamma)
+  held = (shapes.num_bytes(deployment.target.params) + deployment.target_pass(1, nodes).caches) / deployment.parts
+  draft_pass = deployment.draft_pass(nodes)
   if deployment.draft is not None and draft_pass is not None:
     draft = shapes.num_bytes(deployment.draft.params) + draft_pass.caches
     held += draft / (deployment.parts if deployment.split_draft else 1)
   return 1.05 * held <= deployment.chip.usable
 
 
-def smallest_slice(deployment: Deployment, gamma: int) -> Deployment | None:
-  """On the smallest slice of the chip that holds the pair, None where none that is known here does."""
+def smallest_slice(deployment: Deployment, nodes: int) -> Deployment | None:
+  """On the smallest slice of the chip that holds the pair with drafts of so many nodes, None where none known does."""
   slices = (on_slice(deployment, topology) for topology in deployment.chip.slices)
-  return next((on for on in slices if holds(on, gamma)), None)
+  return next((on for on in slices if holds(on, nodes)), None)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -104,60 +114,141 @@ class Predicted(Ratios):
   """Times of the parts of an iteration and what follows from them; seconds.
 
   Attributes:
-    gamma, alpha: as given; alpha None leaves what depends on it None.
-    target_step, verify_pass, draft_step: one pass of each.
-    speed_up: thm 3.8 with c and the verify cost.
+    tree: of the draft, a chain of gamma in the paper; None is plain decoding.
+    acceptance_by_rank: probability that the k-th candidate of a place is the one accepted, the first of them alpha;
+      None leaves what depends on it None.
+    target_step: a pass of plain decoding, whose caches need no room for drafts.
+    verify_pass, draft_step: one pass of each, the draft's over one token a row.
+    drafting: all levels of an iteration.
+    tokens_per_call: expected.
+    speed_up: over the target alone.
     best_gamma: the gamma with the largest speed-up, 0 where no draft helps.
     tokens_per_second, tokens_per_second_alone: of the whole batch, encoder aside.
     pays_less_from_batch: the smallest batch at which the speed-up is less than nine tenths of
       that of batch 1; None where none is, of those up to 1024 that fit.
   """
 
-  gamma: int
-  alpha: float | None
+  tree: Tree | None
+  acceptance_by_rank: tuple[float, ...] | None
   target_step: float
   verify_pass: float
   draft_step: float
+  drafting: float
+  tokens_per_call: float | None = None
   speed_up: float | None = None
   best_gamma: int | None = None
   tokens_per_second: float | None = None
   tokens_per_second_alone: float
   pays_less_from_batch: int | None = None
 
+  @property
+  def alpha(self) -> float | None:
+    return self.acceptance_by_rank[0] if self.acceptance_by_rank else None
 
-def predict(deployment: Deployment, gamma: int, alpha: float | None = None) -> Predicted:
-  """From sizes alone: no compiler, no device."""
-  at = _times(deployment, gamma, alpha)
-  if alpha is None or not gamma:
+
+def predict(deployment: Deployment, tree: Tree | int | None, ranks: float | Sequence[float] | None = None) -> Predicted:
+  """From sizes alone: no compiler, no device.
+
+  Args:
+    deployment: where and how.
+    tree: a number is a chain of so many, 0 plain decoding.
+    ranks: `Predicted.acceptance_by_rank`; for a chain alpha is enough.
+  """
+  tree, ranks = _tree(tree), _ranks(ranks)
+  at = _times(deployment, tree, ranks)
+  if ranks is None or tree is None:
     return at
-  speeds = {g: _speed_up(deployment, g, alpha) for g in range(1, _MOST_GAMMA + 1)}
+  speeds = {g: _times(deployment, Tree.chain(g), ranks).speed_up or 0.0 for g in range(1, _MOST_GAMMA + 1)}
   best = max(speeds, key=lambda g: speeds[g])
   of_batch = {b: dataclasses.replace(deployment, batch=b) for b in _BATCHES}
-  speed_up_of = {b: _speed_up(d, gamma, alpha) for b, d in of_batch.items() if b == 1 or holds(d, gamma)}
+  speed_up_of = {b: _times(d, tree, ranks).speed_up or 0.0 for b, d in of_batch.items()
+                 if b == 1 or holds(d, tree.num_nodes)}
   less = [b for b, s in speed_up_of.items() if s < 0.9 * speed_up_of[1]]
   return dataclasses.replace(at, best_gamma=best if speeds[best] > 1 else 0,
                              pays_less_from_batch=min(less, default=None))
 
 
-def _parts(deployment: Deployment, gamma: int) -> tuple[float, float, float]:
-  """Seconds of a one-token step, a verify pass and a draft step."""
-  draft = deployment.draft_pass(gamma)
-  return (deployment.seconds(deployment.target_pass(1, gamma)),
-          deployment.seconds(deployment.target_pass(gamma + 1, gamma)),
-          0.0 if draft is None else deployment.seconds(draft, of_draft=True))
+def best_tree(deployment: Deployment, nodes: int, ranks: Sequence[float], free: bool = False) -> Tree:
+  """The fastest tree of up to so many nodes.
+
+  Args:
+    deployment: where and how.
+    nodes: at most.
+    ranks: `Predicted.acceptance_by_rank`.
+    free: take the verify pass to cost the same for every tree, so that all nodes are used.
+  """
+  step, draft = _target_seconds(deployment, 1, 0), _draft_seconds(deployment, 0)
+  cost = None if free else lambda tokens: _target_seconds(deployment, tokens, tokens - 1) / step
+  return theory.best_tree(ranks, nodes, MOST_DEPTH, draft / step, cost)
 
 
-def _speed_up(deployment: Deployment, gamma: int, alpha: float) -> float:
-  """Thm 3.8 with the verify cost."""
-  step, verify, drafting = _parts(deployment, gamma)
-  return float(theory.walltime_improvement(alpha, gamma, drafting / step, verify / step))
+def speed_up(tokens_per_call: float, levels: int, c: float, verify_cost: float = 1.0) -> float:
+  """Over the target alone: tokens of an iteration over its time in one-token target passes.
+
+  With eq. 1's tokens it is thm 3.8; a count that was measured, or a tree's, may stand in their place.
+
+  Args:
+    tokens_per_call: emitted tokens a target call.
+    levels: the draft's passes an iteration: gamma of a chain, `Tree.depth` of a tree.
+    c: time of a draft pass over that of a one-token target pass.
+    verify_cost: time of the verify pass over that of a one-token target pass.
+  """
+  tokens = domains.not_negative(tokens_per_call, 'tokens_per_call')
+  passes = domains.whole(levels, 'levels') * domains.not_negative(c, 'c')
+  return float(tokens / (passes + domains.positive(verify_cost, 'verify_cost')))
 
 
-def _times(deployment: Deployment, gamma: int, alpha: float | None) -> Predicted:
-  step, verify, drafting = _parts(deployment, gamma)
-  alone = deployment.batch / step
-  speed_up = _speed_up(deployment, gamma, alpha) if alpha is not None and gamma else None
-  return Predicted(
-      gamma=gamma, alpha=alpha, target_step=step, verify_pass=verify, draft_step=drafting,
-      speed_up=speed_up, tokens_per_second_alone=alone,
-      tokens_per_second=None if speed_up is None else alone * speed_up)
+def speed_up_on_v4(tokens_per_call: float, tree: Tree | int, batch: int = 1, target: Any = 't5_1_1_xxl',
+                   draft: Any = 't5_1_1_small') -> float:
+  """`speed_up` with the c and the verify cost that the planner has for one v4, bfloat16, inputs and texts of 128.
+
+  `speed_up_on_v4(3.60, 7)` is the first row of Table 2: 3.17X.
+
+  Args:
+    tokens_per_call: such as a decode with that tree, or with gamma, measured with any pair.
+    tree: a number is a chain of so many, the paper's gamma.
+    batch: rows of a device call.
+    target, draft: as in `tpu.plan`.
+  """
+  deployment = Deployment(
+      target=shapes.abstract_model(target), drafter=shapes.abstract_drafter(draft), chip=get_chip('v4'),
+      topology='1x1x1', batch=batch, input_length=128, max_decode_len=128)
+  at = _times(deployment, _tree(tree), None)
+  return tokens_per_call * at.target_step / (at.drafting + at.verify_pass)
+
+
+def _tree(tree: Tree | int | None) -> Tree | None:
+  return tree if isinstance(tree, Tree) else Tree.chain(tree) if tree else None
+
+
+def _ranks(ranks: float | Sequence[float] | None) -> tuple[float, ...] | None:
+  if ranks is None:
+    return None
+  if isinstance(ranks, (int, float)):
+    return float(domains.probabilities(ranks, 'alpha')),
+  return tuple(domains.acceptance_by_rank(ranks).tolist())
+
+
+def _target_seconds(deployment: Deployment, tokens: int, nodes: int) -> float:
+  return deployment.seconds(deployment.target_pass(tokens, nodes))
+
+
+def _draft_seconds(deployment: Deployment, nodes: int, tokens: int = 1) -> float:
+  work = deployment.draft_pass(nodes, tokens)
+  return 0.0 if work is None else deployment.seconds(work, of_draft=True)
+
+
+def _times(deployment: Deployment, tree: Tree | None, ranks: tuple[float, ...] | None) -> Predicted:
+  nodes, levels = (0, ()) if tree is None else (tree.num_nodes, fed_by_level(tree))
+  step, verify = _target_seconds(deployment, 1, 0), _target_seconds(deployment, nodes + 1, nodes)
+  drafting = sum(times * _draft_seconds(deployment, nodes, tokens)
+                 for tokens, times in collections.Counter(levels).items())
+  at = Predicted(
+      tree=tree, acceptance_by_rank=ranks, target_step=step, verify_pass=verify,
+      draft_step=_draft_seconds(deployment, nodes), drafting=drafting, tokens_per_second_alone=deployment.batch / step)
+  if tree is None or ranks is None:
+    return at
+  tokens = float(theory.expected_tokens(ranks, tree=tree))
+  faster = tokens * step / (drafting + verify)
+  return dataclasses.replace(at, tokens_per_call=tokens, speed_up=faster,
+                             tokens_per_second=faster * at.tokens_per_second_alone)

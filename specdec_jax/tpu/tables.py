@@ -10,7 +10,8 @@ from specdec_jax.reports.words import model_name
 from specdec_jax.tpu import shapes
 from specdec_jax.tpu.chips import get_chip
 from specdec_jax.tpu.planner import Plan
-from specdec_jax.tpu.prediction import Deployment, holds, predict, smallest_slice
+from specdec_jax.tpu.prediction import Deployment, Predicted, holds, predict, smallest_slice
+from specdec_jax.tree import Tree
 
 PAPER_DRAFTS = {'T5-small': 't5_1_1_small', 'T5-base': 't5_1_1_base', 'T5-large': 't5_1_1_large'}
 ASSUMPTIONS = (
@@ -30,7 +31,7 @@ def to_json(plan: Plan) -> dict:
   return {
       'chip': deployment.chip.name, 'topology': deployment.topology, 'devices': deployment.devices,
       'batch': deployment.batch, 'input_length': deployment.input_length,
-      'max_decode_len': deployment.max_decode_len, 'gamma': plan.gamma,
+      'max_decode_len': deployment.max_decode_len, 'gamma': plan.gamma, 'tree': plan.tree and list(plan.tree.parents),
       'sampling': dataclasses.asdict(plan.sampling), 'target': dataclasses.asdict(deployment.target.config),
       'draft': deployment.draft and dataclasses.asdict(deployment.draft.config),
       'assumptions': dataclasses.asdict(deployment.assumptions),
@@ -40,8 +41,12 @@ def to_json(plan: Plan) -> dict:
       'weight_bytes_an_iteration': plan.iteration and {
           owner: plan.iteration.bytes_read(owner) for owner in ('target', 'draft')},
       'collectives_an_iteration': plan.iteration and plan.iteration.collectives,
-      'predicted': p and {**dataclasses.asdict(p), 'c': p.c, 'verify_cost': p.verify_cost},
+      'predicted': p and {**_without_tree(p), 'alpha': p.alpha, 'c': p.c, 'verify_cost': p.verify_cost},
       'warnings': list(plan.warnings)}
+
+
+def _without_tree(p: Predicted) -> dict:
+  return {field.name: getattr(p, field.name) for field in dataclasses.fields(p) if field.name != 'tree'}
 
 
 def markdown(plan: Plan) -> str:
@@ -50,7 +55,7 @@ def markdown(plan: Plan) -> str:
   fits = 'fits' if plan.fits else f'does not fit (smallest slice: {plan.smallest_slice or "none known"})'
   draft = model_name(deployment.draft) if deployment.draft else 'no draft model'
   head = (f'{model_name(deployment.target)} with {draft} on {deployment.chip.name} {deployment.topology}: {fits}. '
-          f'gamma {plan.gamma}, batch {deployment.batch}, input {deployment.input_length}, '
+          f'{draft_words(plan.tree)}, batch {deployment.batch}, input {deployment.input_length}, '
           f'output {deployment.max_decode_len}. 1 GB is 1e9 bytes.\n')
   held = table(['memory of one device', ''], [
       ['weights', _gb(memory.weights)], ['caches', _gb(memory.caches)],
@@ -61,6 +66,13 @@ def markdown(plan: Plan) -> str:
     return '\n'.join([head, held, *found, ''])
   assumed = ASSUMPTIONS.format(1e6 * deployment.assumptions.layer_seconds)
   return '\n'.join([head, held, _passes(plan), *_iteration(plan), _predicted(plan), *found, '', assumed, ''])
+
+
+def draft_words(tree: Tree | None) -> str:
+  """'gamma 7', 'a tree of 63 nodes in 8 levels'."""
+  if tree is None or tree.is_chain:
+    return f'gamma {0 if tree is None else tree.num_nodes}'
+  return f'a tree of {tree.num_nodes} nodes in {tree.depth} levels'
 
 
 def _passes(plan: Plan) -> str:
@@ -89,11 +101,20 @@ def _predicted(plan: Plan) -> str:
   p = plan.predicted
   if p is None:
     return ''
-  return table(['predicted', ''], [
+  rows: list[list] = [
       ['c (draft step / target step)', number(p.c, 3)],
-      [f'verify cost ({plan.gamma + 1} tokens / 1)', number(p.verify_cost)],
-      ['alpha, given', number(p.alpha)],
-      ['speed-up by thm 3.8 with the verify cost', number(p.speed_up, suffix='X')],
+      [f'verify cost ({plan.nodes + 1} tokens / 1)', number(p.verify_cost)],
+      ['alpha, given', number(p.alpha)]]
+  if plan.gamma is None:
+    rows += [['acceptance by rank, assumed or given',
+              p.acceptance_by_rank and ', '.join(f'{a:.3f}' for a in p.acceptance_by_rank[:6]) + ', ...'],
+             ['tokens a target call', number(p.tokens_per_call)]]
+  rows += [['speed-up by thm 3.8 with the verify cost' if plan.gamma else 'speed-up', number(p.speed_up, suffix='X')]]
+  if plan.gamma is None and p.alpha is not None:
+    chain = predict(plan.deployment, 7, p.acceptance_by_rank)
+    rows += [['speed-up of the chain with gamma 7', number(chain.speed_up, suffix='X')]]
+  return table(['predicted', ''], [
+      *rows,
       ['best gamma', p.best_gamma],
       ['tokens/s, target alone', number(p.tokens_per_second_alone, 0)],
       ['tokens/s, speculative', number(p.tokens_per_second, 0)],

@@ -20,6 +20,7 @@ from specdec_jax.sampling import Sampling
 from specdec_jax.tpu import compile as compile_lib, shapes, tables, topology as topology_lib
 from specdec_jax.tpu.chips import CHIPS, get_chip
 from specdec_jax.tpu.weight_use import audit
+from specdec_jax.tree import Tree
 
 pytestmark = pytest.mark.skipif(
     not topology_lib.has_compiler(),
@@ -44,7 +45,7 @@ def pass_over(model, tokens):
   """A pass over so many tokens, compiled for one v4."""
   mesh = partition.make_mesh(topology_lib.describe(get_chip('v4'), '1x1x1'))
   placed = partition.with_shardings(shapes.abstract_model(model), mesh)
-  return compile_lib.pass_program(placed, tokens, 1, 32, 64, mesh)
+  return compile_lib.pass_program(placed, Tree.chain(tokens - 1) if tokens > 1 else None, 1, 32, 64, mesh)
 
 
 @pytest.fixture(scope='session')
