@@ -30,6 +30,7 @@ _HOMES = {
     'speculative_decode': 'specdec_jax.decoding',
     'autoregressive_decode': 'specdec_jax.decoding',
     'beam_search': 'specdec_jax.beam.search',
+    'score': 'specdec_jax.scoring',
     'verify': 'specdec_jax.rule',
     'alpha': 'specdec_jax.analysis.alpha',
     'theory': 'specdec_jax.analysis',
