@@ -21,7 +21,8 @@ from specdec_jax.parallel.mesh import Mesh, placement
 
 @arguments.checked(
     path=arguments.path, dtype=arguments.optional(arguments.text_of(('float32', 'bfloat16'))),
-    mesh=arguments.optional(arguments.instance(Mesh, 'a Mesh, or None')), replicated=arguments.flag)
+    mesh=arguments.optional(arguments.instance(Mesh, 'a Mesh, or None')), replicated=arguments.flag,
+    verify=arguments.flag)
 def load_model(path: str | os.PathLike, dtype: str | None = None, mesh: Mesh | None = None,
                replicated: bool = False, verify: bool = True) -> Model:
   """Loads a model directory written by `save_model`, by training or by the importer.

@@ -34,7 +34,8 @@ def open_checkpoint(path: str | os.PathLike, checkpoint_format: str, ignore: Seq
   directory = existing_directory(path)
   found = guess_format(directory)
   if found is None:
-    raise CheckpointError(f"'{directory}' holds no checkpoint" + nearby(directory) + '.')
+    folder = f" (its '{t5x_index.NAME}' is a directory)" if (directory / t5x_index.NAME).is_dir() else ''
+    raise CheckpointError(f"'{directory}' holds no checkpoint{folder}{nearby(directory)}; name the directory of one.")
   if found != checkpoint_format:
     mend = f'use --format={found}' if found in _OPEN else 'name another input'
     raise CheckpointError(f"'{directory}' is not of the format {checkpoint_format} "
@@ -66,10 +67,10 @@ def _guess(directory: epath.Path) -> str | None:
   for state in (directory / 'state', directory):
     if (state / orbax.METADATA).exists() or (state / orbax.OCDBT).exists():
       return 't5x_orbax'
-    if (state / t5x_index.NAME).is_file():
+    if (state / t5x_index.NAME).exists() and not (state / t5x_index.NAME).is_dir():
       if t5x_index.is_tensorflow(state):
         return 'tensorflow'
-      return 't5x' if 'optimizer' in t5x_index.read_index(state) else 't5x_orbax'
+      return _t5x_format(state)
   names = {p.name for p in directory.iterdir()}
   if {'weights', 'config.json'} <= names:
     return 'model'
@@ -78,6 +79,17 @@ def _guess(directory: epath.Path) -> str | None:
   if any(n.startswith('model.ckpt') for n in names):
     return 'tensorflow'
   return None
+
+
+def _t5x_format(directory: epath.Path) -> str:
+  """Which program of T5X wrote an index."""
+  index = t5x_index.read_index(directory)
+  if 'optimizer' in index:
+    return 't5x'
+  if 'target' in index:
+    return 't5x_orbax'
+  raise CheckpointError(f"'{directory / t5x_index.NAME}' has neither 'optimizer', as in T5X's own format, nor "
+                        "'target', as Orbax writes it; is it a T5X checkpoint?")
 
 
 def nearby(directory: epath.Path) -> str:

@@ -3,7 +3,7 @@
 import re
 
 from specdec_jax.checkpoints.readers import Leaf
-from specdec_jax.errors import CheckpointError
+from specdec_jax.errors import CheckpointError, SettingError
 from specdec_jax.models.config import T5Config
 
 
@@ -16,34 +16,37 @@ def config_from_leaves(leaves: dict[str, Leaf], source: str) -> T5Config:
   and only tell heads times head_dim.
 
   Raises:
-    CheckpointError: the tree lacks a parameter that the sizes are read from.
+    CheckpointError: the tree lacks a parameter that the sizes are read from, or they make no model.
   """
   def find(pattern):
     for path, leaf in leaves.items():
       if re.fullmatch(pattern, path):
         if len(leaf.shape) != 2:
-          raise CheckpointError(f"'{path}' in {source} has shape {list(leaf.shape)}, not two "
+          raise CheckpointError(f"'{path}' in '{source}' has shape {list(leaf.shape)}, not two "
                                 'dimensions as in T5X; the configuration cannot be read off it.')
         return leaf.shape
-    raise CheckpointError(f"{source} has no parameter like '{pattern}'; "
-                          'it is not a T5 encoder-decoder in T5X\'s layout.')
+    raise CheckpointError(f"'{source}' has no parameter like '{pattern}'; it is incomplete, or no T5 "
+                          "encoder-decoder in T5X's layout.")
 
   def depth(stack):
-    found = {int(m[1]) for m in (re.match(rf'{stack}/layers_(\d+)/', p) for p in leaves) if m}
+    found = {int(m[1]) for m in (re.match(rf'{stack}/layers_(\d{{1,6}})/', p) for p in leaves) if m}
     return max(found, default=-1) + 1
 
   vocab_size, emb_dim = find('token_embedder/embedding')
   heads, buckets = find(r'(?:encoder|decoder)/(?:layers_\d+/)?relpos_bias/rel_embedding')
   inner = find(r'decoder/layers_\d+/self_attention/query/kernel')[1]
   mlp_dim = find(r'decoder/layers_\d+/mlp/wi(?:_0)?/kernel')[1]
-  if inner % heads:
-    raise CheckpointError(f'In {source} the relative bias has {heads} heads, which does not '
-                          f'divide the query kernels\' {inner} columns.')
+  if not heads or inner % heads:
+    raise CheckpointError(f"In '{source}' the relative bias has {heads} heads, which does not divide the query "
+                          f"kernels' {inner} columns; it is damaged, or of another model.")
   gated = any(path.endswith('/wi_0/kernel') for path in leaves)
-  return T5Config(
-      vocab_size=vocab_size, emb_dim=emb_dim, num_heads=heads, head_dim=inner // heads,
-      mlp_dim=mlp_dim, num_encoder_layers=depth('encoder'), num_decoder_layers=depth('decoder'),
-      mlp_activations=('gelu', 'linear') if gated else ('relu',),
-      logits_via_embedding='decoder/logits_dense/kernel' not in leaves,
-      relative_bias_per_layer=any(re.match(r'decoder/layers_\d+/relpos_bias/', p) for p in leaves),
-      num_buckets=buckets)
+  try:
+    return T5Config(
+        vocab_size=vocab_size, emb_dim=emb_dim, num_heads=heads, head_dim=inner // heads,
+        mlp_dim=mlp_dim, num_encoder_layers=depth('encoder'), num_decoder_layers=depth('decoder'),
+        mlp_activations=('gelu', 'linear') if gated else ('relu',),
+        logits_via_embedding='decoder/logits_dense/kernel' not in leaves,
+        relative_bias_per_layer=any(re.match(r'decoder/layers_\d+/relpos_bias/', p) for p in leaves),
+        num_buckets=buckets)
+  except SettingError as e:
+    raise CheckpointError(f"The shapes in '{source}' are those of no T5: {e}") from e

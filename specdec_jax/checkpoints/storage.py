@@ -6,22 +6,20 @@ a float array or, in int8 storage, {'values': int8, 'scale': float32}.
 """
 
 import contextlib
-import glob
-import logging
 import math
-import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from etils import epath
 
+from specdec_jax.checkpoints import orbax
 from specdec_jax.checkpoints.numbers import count_nonfinite
 from specdec_jax.checkpoints.readers import Leaf
 from specdec_jax.errors import CheckpointError, OutputError, SettingError
 from specdec_jax.files import checksums, json_files
-from specdec_jax.files.locations import is_remote
+from specdec_jax.files.reading import check_regular
 from specdec_jax.files.replacing import only
 from specdec_jax.models.parameters import is_matrix
 
@@ -102,7 +100,7 @@ class Writer:
     import orbax.checkpoint as ocp
     part = self._directory / f'part_{self._parts:04d}'
     try:
-      with (_plain(self._directory) as directory, quiet_orbax(),
+      with (orbax.plain(self._directory) as directory, orbax.quiet(),
             ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer):
         checkpointer.save(directory / part.name, args=ocp.args.PyTreeSave(self._leaves))
     except Exception as e:  # Orbax and TensorStore raise many kinds where a disk is full or read-only
@@ -120,18 +118,6 @@ class Writer:
       return
     if self._leaves:
       self._flush()
-
-
-@contextlib.contextmanager
-def _plain(directory: epath.Path) -> Iterator[epath.Path]:
-  """A path to a directory that Orbax, which looks for files below it by a pattern, does not take for one."""
-  if is_remote(directory) or not glob.has_magic(os.fspath(directory)):
-    yield directory
-    return
-  with tempfile.TemporaryDirectory() as folder:
-    link = epath.Path(folder) / 'link'
-    os.symlink(directory, link)
-    yield link
 
 
 def foreign(directory: epath.Path) -> str | None:
@@ -168,12 +154,11 @@ def parts_of(names: Iterable[str]) -> list[str]:
 def read(directory: epath.Path, dtype: str,
          parts: Iterable[str] | None = None) -> Iterator[tuple[str, np.ndarray]]:
   """Yields (path, array) of all leaves, a part at a time (by default all that are there); see `expand` for `dtype`."""
-  import orbax.checkpoint as ocp
   directory = epath.Path(directory)
   for name in parts_of(p.name for p in directory.iterdir()) if parts is None else parts:
     part = directory / name
-    with _damage(part), quiet_orbax(), ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
-      leaves = checkpointer.restore(part)
+    with _opened(part) as (checkpointer, place):
+      leaves = checkpointer.restore(place)
     for path in list(leaves):
       with _damage(part):
         value = expand(path, leaves.pop(path), dtype)
@@ -182,16 +167,25 @@ def read(directory: epath.Path, dtype: str,
 
 def leaves(directory: epath.Path, parts: Iterable[str]) -> dict[str, Leaf]:
   """Shapes and stored dtypes of all leaves, without reading them."""
-  import orbax.checkpoint as ocp
   found = {}
   for name in parts:
     part = directory / name
-    with _damage(part), quiet_orbax(), ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
-      metadata = checkpointer.metadata(part).item_metadata.tree
+    with _opened(part) as (checkpointer, place):
+      metadata = checkpointer.metadata(place).item_metadata.tree
       for path, leaf in metadata.items():
         leaf = leaf['values'] if isinstance(leaf, dict) else leaf
         found[path] = Leaf(tuple(leaf.shape), str(np.dtype(leaf.dtype)))
   return found
+
+
+@contextlib.contextmanager
+def _opened(part: epath.Path) -> Iterator[tuple[Any, epath.Path]]:
+  """Orbax's checkpointer, and the path by which it reads a part; errors as in `_damage`."""
+  import orbax.checkpoint as ocp
+  check_regular(part)
+  with (_damage(part), orbax.quiet(), orbax.plain(part) as place,
+        ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer):
+    yield checkpointer, place
 
 
 @contextlib.contextmanager
@@ -202,18 +196,6 @@ def _damage(part: epath.Path) -> Iterator[None]:
   except Exception as e:
     raise CheckpointError(
         f"The weights in '{part}' are damaged; copy or import the model again. ({first_line(e)})") from e
-
-
-@contextlib.contextmanager
-def quiet_orbax():
-  """Keeps Orbax's notices about optional metadata files off the screen."""
-  logger = logging.getLogger('absl')
-  level = logger.level
-  logger.setLevel(logging.ERROR)
-  try:
-    yield
-  finally:
-    logger.setLevel(level)
 
 
 def first_line(error: BaseException, length: int = 200) -> str:

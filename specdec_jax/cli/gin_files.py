@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from etils import epath
 
 from specdec_jax.errors import ConfigError
+from specdec_jax.files.reading import size_of
 from specdec_jax.paths import gin_search_paths
 
 _INCLUDE = re.compile(r"""include\s+(['"])(?P<name>.+)\1\s*(#.*)?""")
@@ -102,6 +103,7 @@ def _identity(file: str) -> str:
 
 
 def _text(file, by) -> str:
+  size_of(file, 'gin file', error=ConfigError)
   try:
     return epath.Path(file).read_bytes().decode('utf-8-sig')
   except UnicodeDecodeError as e:

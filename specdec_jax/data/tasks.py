@@ -12,6 +12,7 @@ from specdec_jax.data.examples import Example
 from specdec_jax.data.records import read_records
 from specdec_jax.data.seqio_start import import_seqio
 from specdec_jax.errors import DependencyError, InputError, UserError
+from specdec_jax.files.reading import size_of
 from specdec_jax.notes import note
 
 _FILES = arguments.instance(Mapping, "{split: FILE}, such as {'test': 'test.tsv'}")
@@ -118,6 +119,7 @@ def _changed(seqio, task, vocabulary, files):
     raise InputError(f"'{task.name}' is a seqio mixture; vocabulary and files are for tasks.")
   changes = {}
   if vocabulary:
+    size_of(vocabulary, 'SentencePiece file')
     pieces = seqio.SentencePieceVocabulary(paths.resolve(vocabulary))
     changes['output_features'] = {
         name: dataclasses.replace(feature, vocabulary=pieces)

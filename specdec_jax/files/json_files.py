@@ -37,11 +37,11 @@ def parse(content: bytes, subject: str, constants: bool = True) -> dict[str, Any
     found = json.loads(content.decode('utf-8'), object_pairs_hook=_once,
                        parse_constant=None if constants else _refuse)
   except RecursionError:
-    raise CheckpointError(f'{subject} is nested too deeply to be read.') from None
+    raise CheckpointError(f'{subject} is nested too deeply to be read; copy it again.') from None
   except ValueError as e:
     raise CheckpointError(f'{subject} is truncated or not JSON ({e}); copy it again.') from e
   if not isinstance(found, dict):
-    raise CheckpointError(f'{subject} is not a JSON object.')
+    raise CheckpointError(f'{subject} is not a JSON object; copy it again.')
   return found
 
 

@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import secrets
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -170,6 +171,8 @@ def _is_touched(path: str, owner: Owner | None) -> bool:
 
 
 def _open(path: str) -> int:
+  if not stat.S_ISREG(os.stat(path).st_mode):
+    raise OutputError(f"'{path}' is the name of a lock, and no file; move it away.")
   try:
     return os.open(path, os.O_RDWR)  # which flock on NFS wants
   except PermissionError:

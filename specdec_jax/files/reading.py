@@ -1,4 +1,7 @@
-"""Files that the user named: what keeps them from being read is one line with the path."""
+"""Files that the user named: what keeps them from being read is one line with the path.
+
+Nothing but regular files is opened: a pipe would be waited for, and a device may have no end.
+"""
 
 import contextlib
 import os
@@ -8,7 +11,7 @@ from typing import IO
 
 from etils import epath
 
-from specdec_jax.errors import InputError, MissingError, UserError
+from specdec_jax.errors import CheckpointError, InputError, MissingError, UserError
 from specdec_jax.files.locations import absolute, is_remote
 
 _KINDS = ((stat.S_ISDIR, 'a directory'), (stat.S_ISFIFO, 'a pipe'), (stat.S_ISSOCK, 'a socket'),
@@ -22,7 +25,7 @@ def read_bytes(path: str | os.PathLike, what: str = 'file', most: int | None = N
   Args:
     path: where.
     what: what the messages call it, such as 'SentencePiece file'.
-    most: the largest size allowed, in bytes: pipes and devices, which may have no end, are refused then.
+    most: the largest size allowed, in bytes.
     error: raised in place of both errors below.
 
   Raises:
@@ -31,15 +34,18 @@ def read_bytes(path: str | os.PathLike, what: str = 'file', most: int | None = N
   """
   if most is not None:
     size_of(path, what, most, error)
-  with _named(path, what, error):
-    return absolute(path).read_bytes()
+  with opened(path, what, error) as file:
+    return file.read()
 
 
 @contextlib.contextmanager
-def opened(path: str | os.PathLike, what: str = 'file') -> Iterator[IO[bytes]]:
+def opened(path: str | os.PathLike, what: str = 'file', error: Error = None) -> Iterator[IO[bytes]]:
   """A file to read from, for one that need not be in memory as a whole; raises as `read_bytes`."""
-  with _named(path, what, None), absolute(path).open('rb') as file:
-    yield file
+  with _named(path, what, error):
+    if not is_remote(place := absolute(path)):
+      _local_size(place, what, error)
+    with place.open('rb') as file:
+      yield file
 
 
 def read_text(path: str | os.PathLike, what: str = 'file', most: int | None = None, error: Error = None) -> str:
@@ -51,7 +57,7 @@ def read_text(path: str | os.PathLike, what: str = 'file', most: int | None = No
 
 
 def size_of(path: str | os.PathLike, what: str = 'file', most: int | None = None, error: Error = None) -> int:
-  """Bytes of a regular file, which is not opened: a pipe would be waited for. See `read_bytes`."""
+  """Bytes of a regular file, which is not opened; raises as `read_bytes`."""
   file = absolute(path)
   with _named(path, what, error):
     size = file.stat().length if is_remote(file) else _local_size(file, what, error)
@@ -59,6 +65,17 @@ def size_of(path: str | os.PathLike, what: str = 'file', most: int | None = None
     raise (error or InputError)(f"The {what} '{path}' has {size:,} bytes; one that this program reads has at most "
                                 f'{most:,}.')
   return size
+
+
+def check_regular(directory: epath.Path, error: type[UserError] = CheckpointError) -> None:
+  """Raises `error` for a pipe, device or dangling link below a local directory that a library is to read."""
+  if is_remote(directory):
+    return
+  for folder, _, names in os.walk(directory):
+    for path in (epath.Path(folder) / name for name in names):
+      if not path.exists():
+        raise error(f"'{path}' is a link that leads nowhere; remove it, or copy what it leads to.")
+      size_of(path, error=error)
 
 
 def _local_size(file: epath.Path, what: str, error: Error) -> int:

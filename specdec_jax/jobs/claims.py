@@ -8,6 +8,7 @@ from specdec_jax import stopping
 from specdec_jax.errors import OutputError
 from specdec_jax.files import locks, writing
 from specdec_jax.files.locations import is_remote
+from specdec_jax.files.reading import size_of
 from specdec_jax.jobs import output
 from specdec_jax.paths import resolve
 
@@ -75,10 +76,14 @@ def tie_configuration(directory: str, bindings: dict[str, str]) -> None:
 
 
 def _results(directory: str) -> list[str]:
-  """What lies there beside the records of a start: names, sorted."""
+  """What lies there beside the records of a start: names, sorted. OutputError for a pipe or device among it."""
   found = []
   for entry in os.scandir(directory):
-    if entry.name in _RECORDS or entry.name.startswith(locks.NAME) or entry.name.endswith(writing.PARTIAL):
+    if entry.name.startswith(locks.NAME):
+      continue
+    if not entry.is_dir():
+      size_of(entry.path, error=OutputError)
+    if entry.name in _RECORDS or entry.name.endswith(writing.PARTIAL):
       continue
     if entry.is_dir() and entry.name.startswith(PROCESS):
       found += [f'{entry.name}/{name}' for name in _results(entry.path)]

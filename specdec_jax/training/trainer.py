@@ -1,10 +1,11 @@
 """The training loop: teacher-forced cross-entropy, Orbax checkpoints, exact resume."""
 
+import contextlib
 import functools
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -13,9 +14,13 @@ import numpy as np
 import optax
 import orbax.checkpoint as ocp
 from absl import logging
+from etils import epath
 from flax import struct
 
-from specdec_jax.errors import RunFailed
+from specdec_jax.checkpoints import orbax
+from specdec_jax.checkpoints.storage import first_line
+from specdec_jax.errors import CheckpointError, OutputError, RunFailed
+from specdec_jax.files import reading
 from specdec_jax.models.network import network
 from specdec_jax.parallel import partition
 from specdec_jax.parallel.mesh import Mesh, place_rows, state_shardings
@@ -123,7 +128,24 @@ def _placed(params, batch):
   return dict(zip(batch, place_rows(params, *batch.values())))
 
 
-def _start(manager, params, seed, config, optimizer, mesh) -> TrainState:
+@contextlib.contextmanager
+def _checkpoints(directory: str) -> Iterator[ocp.CheckpointManager]:
+  """The checkpoints in a directory, of which the two newest are kept."""
+  os.makedirs(directory, exist_ok=True)
+  reading.check_regular(epath.Path(directory))
+  with orbax.plain(epath.Path(os.path.abspath(directory))) as place, ocp.CheckpointManager(
+      place, options=ocp.CheckpointManagerOptions(max_to_keep=2, enable_async_checkpointing=False)) as manager:
+    yield manager
+
+
+def _save(manager: ocp.CheckpointManager, step: int, state: TrainState, directory: str) -> None:
+  try:
+    manager.save(step, args=ocp.args.StandardSave(state))
+  except Exception as e:  # Orbax and TensorStore raise many kinds where a disk is full or read-only
+    raise OutputError(f"The checkpoint of step {step} cannot be written to '{directory}' ({first_line(e)}).") from e
+
+
+def _start(manager, directory, params, seed, config, optimizer, mesh) -> TrainState:
   """The newest checkpoint, or a first state; each device gets its own part and no more."""
   make = functools.partial(_initial_state, config=config, init_optimizer=optimizer.init, mesh=mesh)
   if params is not None and mesh is not None:
@@ -135,7 +157,11 @@ def _start(manager, params, seed, config, optimizer, mesh) -> TrainState:
   shapes = jax.tree.map(lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place),
                         shapes, state_shardings(shapes, config, mesh))
   logging.info('Resumed at step %d.', step)
-  return manager.restore(step, args=ocp.args.StandardRestore(shapes))
+  try:
+    return manager.restore(step, args=ocp.args.StandardRestore(shapes))
+  except Exception as e:  # Orbax and TensorStore raise many kinds for damage
+    raise CheckpointError(f"The checkpoint '{os.path.join(directory, str(step))}' is damaged, or of another model or "
+                          f'optimizer; without it training goes on from the one before. ({first_line(e)})') from e
 
 
 def evaluate(config, params, batches) -> float:
@@ -163,19 +189,15 @@ def train(config, train_batches, validation_batches, directory: str, *, steps: i
   Returns:
     The parameters (float32) after `steps` steps.
   """
-  os.makedirs(directory, exist_ok=True)
-  manager = ocp.CheckpointManager(
-      os.path.abspath(directory),
-      options=ocp.CheckpointManagerOptions(max_to_keep=2, enable_async_checkpointing=False))
-
-  state = _start(manager, init_params, seed, config, optimizer, mesh)
   if teacher is not None and mesh is not None:
     teacher = teacher.replace(params=jax.device_put(
         teacher.params, partition.shardings(teacher, mesh.devices())))
-  start = time.time()
-  tokens = 0
-  pending = []  # device values, read only when a line is logged
-  with open(os.path.join(directory, 'log.jsonl'), 'a') as log:
+  with _checkpoints(directory) as manager, open(os.path.join(directory, 'log.jsonl'), 'a') as log:
+    state = _start(manager, directory, init_params, seed, config, optimizer, mesh)
+    start = time.time()
+    tokens = 0
+    pending = []  # device values, read only when a line is logged
+
     def record(**fields):
       log.write(json.dumps(fields) + '\n')
       log.flush()
@@ -201,7 +223,5 @@ def train(config, train_batches, validation_batches, directory: str, *, steps: i
         extra = on_eval(step, state.params) if on_eval else {}
         record(step=step, validation_loss=evaluate(config, state.params, validation_batches), **extra)
       if step % checkpoint_every == 0 or step == steps:
-        manager.save(step, args=ocp.args.StandardSave(state))
-  manager.wait_until_finished()
-  manager.close()
+        _save(manager, step, state, directory)
   return state.params

@@ -12,7 +12,7 @@ import tiny
 from flax import traverse_util
 
 from specdec_jax.checkpoints import description, directory as directory_lib, storage as storage_lib
-from specdec_jax.errors import OutputError
+from specdec_jax.errors import OutputError, SettingError
 from specdec_jax.model import Model
 from specdec_jax.models.config import GPT2Config, T5Config
 from specdec_jax.models.parameters import CheckpointError, check_parameters, is_matrix, parameter_shapes
@@ -286,6 +286,22 @@ def test_pipes_and_directories_in_place_of_files(saved, name, kind):
   (saved / name).unlink()
   os.mkfifo(saved / name) if kind == 'pipe' else (saved / name).mkdir()
   assert f"{name}' is a {kind}, not a file" in one_line_error(lambda: directory_lib.load_model(saved))
+
+
+@pytest.mark.parametrize('name', ['checkpoint', '_CHECKPOINT_METADATA', 'd/stray'])
+@pytest.mark.parametrize('verify', [True, False])
+def test_pipes_among_the_weights(saved, name, verify):
+  """Orbax reads what lies there, `checkpoint` above all, whether files.json names it or not."""
+  path = saved / 'weights' / 'part_0000' / name
+  path.unlink(missing_ok=True)
+  os.mkfifo(path)
+  assert f"{name}' is a pipe, not a file" in one_line_error(lambda: directory_lib.load_model(saved, verify=verify))
+
+
+@pytest.mark.parametrize('value', ['yes', 'False', 1, 0, None, [], 2.5])
+def test_verify_is_true_or_false(saved, value):
+  with pytest.raises(SettingError, match='load_model.verify is .* True or False'):
+    directory_lib.load_model(saved, verify=value)
 
 
 @pytest.mark.parametrize('name', ['[1]', '*', 'a b', '?x', "it's", '%41', 'ü', '{a,b}', '#1'])

@@ -1,5 +1,7 @@
 """Gin files: found, put together, and every mistake with its file and line."""
 
+import os
+
 import pytest
 
 from specdec_jax.cli import bindings, gin_config, gin_files
@@ -108,3 +110,11 @@ def test_an_error_of_an_imported_module_keeps_its_traceback(write, tmp_path, mon
   monkeypatch.syspath_prepend(str(tmp_path))
   with pytest.raises(ZeroDivisionError):
     gin_config.parse(['a.gin'], RUN)
+
+
+def test_a_pipe_is_not_waited_for(write, tmp_path):
+  write(a="include 'pipe.gin'")
+  os.mkfifo(tmp_path / 'pipe.gin')
+  for name in ('a.gin', 'pipe.gin'):
+    with pytest.raises(ConfigError, match="pipe.gin' is a pipe, not a file"):
+      gin_files.read(name)

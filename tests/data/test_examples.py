@@ -131,7 +131,7 @@ def test_things_that_are_no_files(tmp_path):
   with pytest.raises(MissingError, match="no input file at '.*none.txt'"):
     read_examples(tmp_path / 'none.txt')
   (tmp_path / 'a.txt').mkdir()
-  with pytest.raises(InputError, match="input file '.*a.txt' cannot be read: Is a directory"):
+  with pytest.raises(InputError, match="input file '.*a.txt' is a directory, not a file"):
     read_examples(tmp_path / 'a.txt')
 
 

@@ -23,13 +23,13 @@ def test_a_missing_file_is_named(tmp_path):
     reading.read_text('nothing')
 
 
-@pytest.mark.parametrize('name, words', [('', 'Is a directory'), ('file/below', 'Not a directory'),
+@pytest.mark.parametrize('name, words', [('', 'is a directory, not a file'), ('file/below', 'Not a directory'),
                                          ('x' * 300, 'File name too long')])
 def test_what_is_no_file_is_named(tmp_path, name, words):
   (tmp_path / 'file').write_text('x')
   with pytest.raises(InputError, match=words) as caught:
     reading.read_bytes(f'{tmp_path}/{name}', 'table')
-  assert '\n' not in str(caught.value) and f'table \'{tmp_path}/{name}' in str(caught.value)
+  assert '\n' not in str(caught.value) and f"table '{tmp_path}/{name}".rstrip('/') in str(caught.value)
 
 
 def test_a_file_that_may_not_be_read_is_named(tmp_path, monkeypatch):
@@ -38,9 +38,9 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path, monkeypatch):
     (tmp_path / 'file').chmod(0)
   else:  # root may read all
     from etils import epath
-    def refuse(self):
+    def refuse(self, mode):
       raise PermissionError(13, 'Permission denied')
-    monkeypatch.setattr(type(epath.Path('x')), 'read_bytes', refuse)
+    monkeypatch.setattr(type(epath.Path('x')), 'open', refuse)
   with pytest.raises(InputError, match="'.*file' cannot be read: Permission denied"):
     reading.read_bytes(tmp_path / 'file')
 
@@ -61,10 +61,13 @@ def strangers(tmp_path):
   return {'a pipe': tmp_path / 'pipe', 'a socket': tmp_path / 's', 'a device': '/dev/zero', 'a directory': tmp_path}
 
 
-def test_with_a_bound_nothing_but_files_is_opened(strangers):
+@pytest.mark.parametrize('most', [None, 100])
+def test_nothing_but_files_is_opened(strangers, most):
   for name, path in strangers.items():
     with pytest.raises(InputError, match=f"The table '{path}' is {name}, not a file"):
-      reading.read_bytes(path, 'table', most=100)
+      reading.read_bytes(path, 'table', most=most)
+    with pytest.raises(InputError, match=f"The table '{path}' is {name}, not a file"), reading.opened(path, 'table'):
+      pass
     with pytest.raises(CheckpointError, match=name):
       reading.size_of(path, 'table', error=CheckpointError)
 

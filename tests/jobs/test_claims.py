@@ -49,6 +49,17 @@ def test_a_start_that_failed_before_any_result_keeps_no_one_out(tmp_path):
     claim(tmp_path, {'decode.gamma': '2'})
 
 
+@pytest.mark.parametrize('name', [
+    '.lock', 'run.json', 'predictions.jsonl', 'predictions.partial.jsonl', 'process_1/predictions.partial.jsonl'])
+def test_a_pipe_in_its_place_is_refused_and_not_waited_for(tmp_path, name):
+  claim(tmp_path, SEVEN, results=True)
+  (tmp_path / name).parent.mkdir(exist_ok=True)
+  (tmp_path / name).unlink(missing_ok=True)
+  os.mkfifo(tmp_path / name)
+  with pytest.raises(OutputError, match=f"{name}' is (a pipe, not a file|the name of a lock, and no file; move)"):
+    claim(tmp_path, SEVEN)
+
+
 @pytest.mark.parametrize('name', ['thesis.tex', 'process_1/thesis.tex', 'folder/x'])
 def test_other_directories_are_refused(tmp_path, name):
   (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -55,7 +55,7 @@ if __name__ == '__main__':
   train(f'{folder}/stopped', mesh, steps=2)
   facts['resumed'] = same(train(f'{folder}/stopped', mesh), trained['2x4'])
   manager = trainer.ocp.CheckpointManager(f'{folder}/2x4')
-  read = lambda params: trainer._start(manager, params, 0, CONFIG, adam, mesh)
+  read = lambda params: trainer._start(manager, folder, params, 0, CONFIG, adam, mesh)
   facts['held'] = held(read(None))
   facts['taken up'] = held(train(f'{folder}/from', mesh, steps=0, init_params=jax.device_get(trained['one'])))
   train(f'{folder}/one', mesh, steps=STEPS + 2)  # from one device's checkpoint

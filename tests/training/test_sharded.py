@@ -42,8 +42,10 @@ def test_every_mesh_has_the_losses_of_one_device(directory, one, name):
   np.testing.assert_allclose(list(ours.values()), list(theirs.values()), rtol=1e-5)
 
 
-def test_a_stopped_run_goes_on_exactly(facts):
+def test_a_stopped_run_goes_on_exactly(directory, facts):
   assert facts['resumed']
+  lines = map(json.loads, (directory / 'stopped' / 'log.jsonl').read_text().splitlines())
+  assert [line['step'] for line in lines if 'loss' in line] == [1, 2, 3, 4]  # not 1, 2 and again from 1
 
 
 def test_a_model_on_a_mesh_is_saved_whole(facts):
@@ -56,6 +58,8 @@ def test_a_device_gets_its_part_of_parameters_and_moments(facts):
 
 
 def test_a_run_goes_on_on_another_mesh(directory):
+  lines = map(json.loads, (directory / 'one' / 'log.jsonl').read_text().splitlines())
+  assert [line['step'] for line in lines if 'loss' in line] == [1, 2, 3, 4, 5, 6]
   found = losses(directory, 'one', steps=6)
   assert np.isfinite(found['loss', 6]) and found['loss', 6] != found['loss', 4]
 

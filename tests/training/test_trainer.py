@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ import numpy as np
 import optax
 import pytest
 
-from specdec_jax.errors import RunFailed
+from specdec_jax.errors import CheckpointError, OutputError, RunFailed
 from specdec_jax.model import Model
 from specdec_jax.models.config import GPT2Config, T5Config
 from specdec_jax.models.t5 import T5
@@ -49,7 +50,38 @@ def test_a_stopped_run_goes_on_as_if_it_had_not(tmp_path):
   whole = train(tmp_path / 'whole', 10, optimizer=adam)
   train(tmp_path / 'stopped', 5, optimizer=adam)
   resumed = train(tmp_path / 'stopped', 10, optimizer=adam)
+  assert [step for step in logged(tmp_path / 'stopped', 'step') if step > 5] == [6, 8, 10, 10]  # 10: both losses
+  assert logged(tmp_path / 'stopped', 'step').count(4) == 1  # it did not begin again
   jax.tree.map(np.testing.assert_array_equal, whole, resumed)
+
+
+@pytest.mark.parametrize('name', ['[1]', '*', '?x'])
+def test_names_with_special_characters(tmp_path, name):
+  folder = tmp_path / name / name
+  first = train(folder, 1)
+  jax.tree.map(np.testing.assert_array_equal, first, train(folder, 1))
+  assert logged(folder, 'loss') == logged(folder, 'loss')[:1]
+
+
+def test_a_checkpoint_that_is_damaged_is_named(tmp_path):
+  train(tmp_path, 1)
+  place = tmp_path / '1' / 'default'
+  os.mkfifo(place / 'checkpoint')
+  with pytest.raises(CheckpointError, match="default/checkpoint' is a pipe, not a file"):
+    train(tmp_path, 2)
+  (place / 'checkpoint').unlink()
+  for file in place.rglob('d/*'):
+    file.write_bytes(file.read_bytes()[:10])
+  with pytest.raises(CheckpointError, match=f"The checkpoint '{tmp_path}/1' is damaged, or of another model"):
+    train(tmp_path, 2)
+
+
+def test_a_checkpoint_that_cannot_be_written_is_named(tmp_path, monkeypatch):
+  def refuse(*_, **__):
+    raise OSError(28, 'No space left on device')
+  monkeypatch.setattr(trainer.ocp.CheckpointManager, 'save', refuse)
+  with pytest.raises(OutputError, match=f"of step 1 cannot be written to '{tmp_path}' .*No space left"):
+    train(tmp_path, 1)
 
 
 def test_starts_from_given_weights(tmp_path):

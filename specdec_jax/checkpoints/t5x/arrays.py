@@ -3,16 +3,16 @@
 import math
 import os
 import re
-import stat
 
 import numpy as np
 from etils import epath
 
 from specdec_jax.checkpoints.readers import Leaf
 from specdec_jax.checkpoints.storage import first_line
+from specdec_jax.checks import shown
 from specdec_jax.errors import CheckpointError
 from specdec_jax.files.checksums import is_inside
-from specdec_jax.files.locations import is_remote, kvstore
+from specdec_jax.files.locations import kvstore
 
 DRIVERS = ('zarr', 'zarr3')
 
@@ -37,8 +37,8 @@ class TensorStoreReader:
     if broken:
       path, error = broken[0]
       raise CheckpointError(
-          f"{len(broken)} arrays of '{source}' are missing or damaged (the first: '{path}'); "
-          f'the checkpoint is incomplete, copy it again. ({first_line(error)})')
+          f"Of '{source}' {len(broken)} of {len(values)} arrays cannot be opened (the first: '{path}'): it is "
+          f'incomplete or damaged, copy it again. ({first_line(error)})')
     self.leaves = {path: Leaf(tuple(a.shape), str(getattr(a.dtype, 'numpy_dtype', a.dtype)))
                    for path, a in self._arrays.items()}
 
@@ -80,7 +80,7 @@ def in_memory(value, name: str, source: epath.Path) -> np.ndarray:
   """A leaf that an index holds itself."""
   if isinstance(value, (np.ndarray, np.number, float)):
     return np.asarray(value)
-  raise CheckpointError(f"'{name}' in '{source}' is a {type(value).__name__}, not an array; copy the checkpoint again.")
+  raise CheckpointError(f"'{name:.100}' in '{source}' is {shown(value)}, not an array; copy the checkpoint again.")
 
 
 def path_of(names: tuple, source: epath.Path) -> str:
@@ -89,21 +89,6 @@ def path_of(names: tuple, source: epath.Path) -> str:
   if strange:
     raise CheckpointError(f"'{source}' has a parameter named {strange[0]!r:.80}; copy the checkpoint again.")
   return '/'.join(names)
-
-
-def check_regular(directory: epath.Path) -> None:
-  """CheckpointError for a pipe, device or dangling link in a local checkpoint: TensorStore would wait for ever."""
-  if is_remote(directory):
-    return
-  for folder, _, names in os.walk(directory):
-    for name in names:
-      path = os.path.join(folder, name)
-      try:
-        regular = stat.S_ISREG(os.stat(path).st_mode)
-      except OSError:
-        regular = False
-      if not regular:
-        raise CheckpointError(f"'{path}' is not a file; copy the checkpoint again.")
 
 
 def _memory() -> int:

@@ -3,7 +3,7 @@
 from etils import epath
 
 from specdec_jax.errors import CheckpointError
-from specdec_jax.files.reading import read_bytes
+from specdec_jax.files.reading import opened, read_bytes
 
 NAME = 'checkpoint'
 _MOST_BYTES = 1 << 30  # with small leaves inside; megabytes are usual
@@ -28,7 +28,7 @@ def read_index(directory: epath.Path) -> dict:
 
 def is_tensorflow(directory: epath.Path) -> bool:
   """Whether `checkpoint` is TensorFlow's file of that name."""
-  with (directory / NAME).open('rb') as f:
+  with opened(directory / NAME, 'T5X index', CheckpointError) as f:
     return f.read(len(_TENSORFLOW)) == _TENSORFLOW
 
 

@@ -6,9 +6,10 @@ import numpy as np
 from etils import epath
 from flax import traverse_util
 
-from specdec_jax.checkpoints.t5x.arrays import TensorStoreReader, array_spec, check_regular, in_memory, path_of
+from specdec_jax.checkpoints.t5x.arrays import TensorStoreReader, array_spec, in_memory, path_of
 from specdec_jax.checkpoints.t5x.index import NAME, read_index, state_directory
 from specdec_jax.errors import CheckpointError
+from specdec_jax.files.reading import check_regular
 
 
 def open_native(root: epath.Path) -> TensorStoreReader:

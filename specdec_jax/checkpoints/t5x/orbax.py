@@ -6,9 +6,10 @@ from etils import epath
 from flax import traverse_util
 
 from specdec_jax.checkpoints.t5x import index as index_lib
-from specdec_jax.checkpoints.t5x.arrays import TensorStoreReader, array_spec, check_regular, in_memory, path_of
+from specdec_jax.checkpoints.t5x.arrays import TensorStoreReader, array_spec, in_memory, path_of
 from specdec_jax.errors import CheckpointError
 from specdec_jax.files import json_files
+from specdec_jax.files.reading import check_regular
 
 METADATA, OCDBT = '_METADATA', 'manifest.ocdbt'
 _PLACEHOLDER = 'PLACEHOLDER://'
@@ -25,6 +26,8 @@ def open_orbax(root: epath.Path) -> TensorStoreReader:
   names, driver = list(flat), 'zarr'
   if (directory / METADATA).exists():
     names, driver = _metadata(directory / METADATA)
+  elif not flat:
+    raise CheckpointError(f"'{directory}' has no file '{METADATA}', which names its arrays; copy the checkpoint again.")
   names = [name for name in names if name[0] == 'target' and len(name) > 1]
   if not names:
     raise CheckpointError(f"'{directory}' has no weights under 'target'; is it a T5X checkpoint written with Orbax?")
@@ -46,6 +49,8 @@ def _metadata(path: epath.Path) -> tuple[list[tuple[str, ...]], str]:
   content = json_files.read_json(path, 'metadata')
   try:
     names = [tuple(key['key'] for key in entry['key_metadata']) for entry in content['tree_metadata'].values()]
+    if type(content.get('use_zarr3', False)) is not bool:
+      raise TypeError(content['use_zarr3'])
   except (KeyError, TypeError, AttributeError) as e:
     raise CheckpointError(f"'{path}' is not Orbax's metadata, or damaged; copy the checkpoint again.") from e
   if not all(names) or not all(isinstance(part, str) for name in names for part in name):
