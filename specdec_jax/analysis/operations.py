@@ -2,6 +2,8 @@
 
 from flax import traverse_util
 
+from specdec_jax.tree import Tree
+
 
 def operations_per_token(model) -> int:
   """Multiply-adds that a model's decoder spends on one token, attention over the cache aside.
@@ -17,6 +19,12 @@ def operations_per_token(model) -> int:
   if model.config.logits_via_embedding:
     total += model.params['token_embedder']['embedding'].size
   return total
+
+
+def operations_factor(tree: Tree, expected_tokens: float, c_hat: float) -> float:
+  """Thm 3.11 of any draft: operations of an iteration over those of its tokens; a draft runs on nodes with children."""
+  drafted = sum(len(nodes) for nodes in tree.expanded)
+  return (drafted * c_hat + tree.num_nodes + 1) / expected_tokens
 
 
 def operations_ratio(target, drafter) -> float:

@@ -6,6 +6,7 @@ walk along the texts that a decoder with that tree would take.
 
 import dataclasses
 import functools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -14,7 +15,7 @@ import numpy as np
 from jax import lax
 
 from specdec_jax import checks, rule
-from specdec_jax.analysis.alpha import after_prefix, history_of
+from specdec_jax.analysis.alpha import after_prefix, as_drafter, history_of
 from specdec_jax.decoding import autoregressive_decode, inputs
 from specdec_jax.drafters.chain import distributions_along
 from specdec_jax.drafters.interface import Request
@@ -83,19 +84,55 @@ def ranks(target: Model, draft: Any, tokens: Any, sampling: Sampling = Sampling(
   drafter = inputs.checked_drafter(draft, target)
   tokens = target.check_tokens(tokens)
   of_prompts = target.check_lengths(tokens, lengths, max_decode_len)
-  standardizer = Standardizer.of_target(target, sampling)
-  found, text_lengths = [], []
-  for start in range(0, len(tokens), batch_size):
-    members = np.minimum(np.arange(start, start + batch_size), len(tokens) - 1)
+  texts, text_lengths = [], []
+  for members, real in _batches(len(tokens), batch_size):
     prompts = None if of_prompts is None else of_prompts[members]
     result = autoregressive_decode(target, tokens[members], sampling=sampling, seed=seed, ids=members,
                                    max_decode_len=max_decode_len, lengths=prompts, buckets=())
-    request = inputs.unplaced_request(target, tokens[members], prompts)
-    of_batch = _of_texts(target, drafter, request, result.tokens, standardizer, jax.random.key(seed), most)
-    real = min(batch_size, len(tokens) - start)
-    found.append(np.asarray(of_batch)[:real])
+    texts.append(result.tokens[:real])
     text_lengths.append(result.lengths[:real])
-  return Ranks(by_place=np.concatenate(found), lengths=np.concatenate(text_lengths), most=most)
+  return of_texts(target, drafter, tokens, np.concatenate(texts), np.concatenate(text_lengths), sampling, most=most,
+                  seed=seed, batch_size=batch_size, prompt_lengths=of_prompts)
+
+
+def of_texts(target: Model, draft: Any, tokens, text, lengths, sampling: Sampling = Sampling(), *, most: int = 16,
+             seed: int = 0, batch_size: int = 8, prompt_lengths: Any = None,
+             logits_processors: Sequence[Callable] = (), done: Callable[[int], object] = lambda tokens: None) -> Ranks:
+  """The same over texts that the target has generated before.
+
+  Args:
+    target, sampling, seed, logits_processors: as in `speculative_decode`.
+    draft, most, batch_size: as in `ranks`.
+    tokens: int32 [B, S], encoder tokens or prompts.
+    text: int32 [B, L], what was generated.
+    lengths: int [B], tokens of each text, EOS counted.
+    prompt_lengths: int32 [B], of a decoder-only model's prompts.
+    done: called with the tokens that each device call has done.
+  """
+  standardizer = Standardizer.of_target(target, sampling, tuple(logits_processors))
+  drafter, tokens, text, lengths = as_drafter(draft), np.asarray(tokens), np.asarray(text), np.asarray(lengths)
+  found = []
+  for members, real in _batches(len(tokens), batch_size):
+    prompts = None if prompt_lengths is None else np.asarray(prompt_lengths)[members]
+    request = inputs.unplaced_request(target, tokens[members], prompts)
+    keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.key(seed), members)
+    found.append(np.asarray(_of_texts(target, drafter, request, text[members], standardizer, keys, most))[:real])
+    done(int(lengths[members[:real]].sum()))
+  return Ranks(by_place=np.concatenate(found), lengths=lengths, most=most)
+
+
+def joined(parts: Sequence[Ranks]) -> Ranks:
+  """Those of several groups of texts as one."""
+  longest = max(part.by_place.shape[1] for part in parts)
+  most, = {part.most for part in parts}
+  padded = [np.pad(part.by_place, ((0, 0), (0, longest - part.by_place.shape[1]))) for part in parts]
+  return Ranks(by_place=np.concatenate(padded), lengths=np.concatenate([part.lengths for part in parts]), most=most)
+
+
+def _batches(rows: int, batch_size: int) -> Iterator[tuple[np.ndarray, int]]:
+  """The rows of each device call, the last one repeated where there are none left, and how many count."""
+  for start in range(0, rows, batch_size):
+    yield np.minimum(np.arange(start, start + batch_size), rows - 1), min(batch_size, rows - start)
 
 
 def _rank_in_order(p, q, most: int):
@@ -108,7 +145,7 @@ def _rank_in_order(p, q, most: int):
 def _rank_by_rule(p, q, key, most: int):
   """The rule at one node with `most` children, of which one is accepted or none."""
   star = Tree((-1,) * most)
-  tokens_key, rule_key = jax.random.split(key)
+  tokens_key, rule_key = jax.random.split(jax.random.fold_in(key, 2))  # 0 and 1 a decode of this seed has used
   tokens = sample_several(q, tokens_key, most)
   rows = jnp.broadcast_to(p, (most + 1, len(p)))
   path, count, _ = rule.verify_tree(rows, q[None], tokens, star, rule_key)
@@ -116,8 +153,8 @@ def _rank_by_rule(p, q, key, most: int):
 
 
 @functools.partial(jax.jit, static_argnames='most')
-def _of_texts(target, drafter, request: Request, text, standardizer: Standardizer, key, most: int):
-  """int32 [B, T]: a run of both models over the texts, then the rule place by place."""
+def _of_texts(target, drafter, request: Request, text, standardizer: Standardizer, keys, most: int):
+  """int32 [B, T]: a run of both models over the texts, then the rule place by place; a key for each text."""
   history, prefix_end = history_of(target, request, text)
   logits = ModelDrafter(target).logits(request.tokens, history)
   p = distributions_along(standardizer, logits, history, prefix_end)
@@ -126,7 +163,7 @@ def _of_texts(target, drafter, request: Request, text, standardizer: Standardize
     soft = standardizer.replace(greedy=False, temperature=jnp.float32(1), top_k=0, top_p=False)
   q = drafter.distributions(request, history, prefix_end, soft)
   p, q = (after_prefix(prefix_end, x, text.shape[1]) for x in (p, q))
-  keys = jax.random.split(key, text.shape)
+  keys = jax.vmap(lambda key: jax.random.split(key, text.shape[1]))(keys)
 
   def place(at):
     p, q, keys = at

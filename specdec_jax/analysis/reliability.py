@@ -40,17 +40,17 @@ def of_repeats(spreads: Mapping[str, float | None]) -> list[str]:
           for name, share in spreads.items() if share is not None and not share <= MOST_SPREAD]
 
 
-def of_cost(gamma: int, c: float, verify_cost: float, c_hat: float) -> list[str]:
+def of_cost(nodes: int, c: float, verify_cost: float, c_hat: float) -> list[str]:
   """Why the times of an iteration's parts cannot be true, a line each.
 
   Args:
-    gamma: draft length.
+    nodes: draft tokens of the pass.
     c, verify_cost: as in `theory`.
     c_hat: a draft token's operations over the target's, which c may well exceed, but not by far.
   """
   found = []
   if not verify_cost >= LEAST_VERIFY_COST:
-    found.append(f'a pass over {gamma + 1} tokens took {verify_cost:.2f} of the time of a one-token pass')
+    found.append(f'a pass over {nodes + 1} tokens took {verify_cost:.2f} of the time of a one-token pass')
   if not 0 <= c <= MOST_C * max(1.0, c_hat):
     found.append(f'a draft token took {c:.2f} of the time of a target step, and {c_hat:.2f} of its operations')
   return found

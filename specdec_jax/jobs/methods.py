@@ -63,6 +63,13 @@ class Method:
     return None if self.drafter is None else inputs.checked_tree(self.gamma, self.tree)
 
   @property
+  def gamma_or_tree(self) -> int | Tree:
+    """Which of them the draft has; only with a drafter."""
+    found = self.gamma or self.tree
+    assert found is not None
+    return found
+
+  @property
   def name(self) -> str:
     if self.drafter is None:
       return 'target alone'

@@ -1,19 +1,23 @@
-"""All figures of one sampling, gamma and lenience, from what was timed and measured."""
+"""All figures of one sampling, draft and rule, from what was timed and measured."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from specdec_jax.analysis import alpha as alpha_lib, cost as cost_lib, expected, operations, reliability, theory
+from specdec_jax.analysis.ranks import Ranks
 from specdec_jax.jobs.batching import Batch
 from specdec_jax.measure import agreement
 from specdec_jax.measure.timing import Timed, total
 from specdec_jax.results import acceptance_rate
+from specdec_jax.tree import Tree
 
 
 def figures(target, batches: Sequence[Batch], groups, alone: Timed, speculative: Timed,
-            of_t5x: Timed | None, alpha: alpha_lib.Alpha, costs: Mapping[int, cost_lib.Cost]) -> dict:
+            of_t5x: Timed | None, alpha: alpha_lib.Alpha, costs: Mapping[int | Tree, cost_lib.Cost],
+            ranks: Ranks | None = None) -> dict:
   """JSON-ready; seconds and tokens/s are walltime.
 
   Args:
@@ -23,33 +27,37 @@ def figures(target, batches: Sequence[Batch], groups, alone: Timed, speculative:
     alone, speculative: the one-token baseline and the method beside it, same sampling.
     of_t5x: T5X's own decode, where it was timed.
     alpha: of the method's drafter, sampling and lenience.
-    costs: of its drafter, by every gamma that was measured.
+    costs: of its drafter, by every gamma and tree that was measured.
+    ranks: of its drafter and sampling; for a tree.
   """
   method = speculative.method
-  gamma = method.gamma
-  assert gamma is not None  # it has a drafter
-  cost, c_hat = costs[gamma], operations.operations_ratio(target, method.drafter)
+  shape, c_hat = method.shape, operations.operations_ratio(target, method.drafter)
+  cost = costs[method.gamma_or_tree]
+  by_rank = None if ranks is None else ranks.acceptance
+  expected_tokens = float(theory.expected_tokens(alpha.alpha, method.gamma) if by_rank is None or method.gamma else
+                          theory.expected_tokens(by_rank, tree=shape))
   counts = {n: speculative.count(n, batches)
             for n in ('target_calls', 'drafted', 'accepted', 'emitted')}
   everything, t5x = speeds(batches, alone, speculative), of_t5x and speed(batches, of_t5x)
   checked = timings(alone, speculative, of_t5x, everything, cost, c_hat)
-  measured = [(c.gamma, c.c, c.verify_cost) for c in costs.values()]
+  measured = [(c.gamma, c.c, c.verify_cost) for c in costs.values() if c.gamma == c.nodes]
+  predicted = functools.partial(theory.speed_up, expected_tokens, cost.gamma, cost.c)
   return {
-      'sampling': dataclasses.asdict(method.sampling), 'gamma': gamma, 'lenience': method.lenience,
+      'sampling': dataclasses.asdict(method.sampling), 'gamma': method.gamma,
+      'tree': method.tree and list(method.tree.parents), 'verification': method.verification,
+      'lenience': method.lenience,
       **everything, 't5x': t5x,
       'speed_up_over_t5x': t5x and everything['speculative']['tokens_per_second'] / t5x['tokens_per_second'],
       'alpha': alpha.alpha, 'alpha_standard_error': finite(alpha.standard_error),
       'alpha_tokens': alpha.num_tokens,
       'acceptance_rate': acceptance_rate(counts['accepted'], counts['drafted']), **counts,
       **{n: total(n, batches, speculative.results).tolist()
-         for n in ('accepted_by_position', 'drafted_by_position')},
-      'expected_tokens_per_call': theory.expected_tokens(alpha.alpha, gamma),
+         for n in ('accepted_by_position', 'drafted_by_position', 'accepted_by_rank', 'offered_by_rank')},
+      'acceptance_by_rank': by_rank, 'expected_tokens_per_call': expected_tokens,
       'c': cost.c, 'verify_cost': cost.verify_cost, 'cost_seconds': dataclasses.asdict(cost),
-      'predicted_speed_up': theory.walltime_improvement(alpha.alpha, gamma, cost.c),
-      'predicted_speed_up_with_verify_cost':
-          theory.walltime_improvement(alpha.alpha, gamma, cost.c, cost.verify_cost),
-      'best_gamma': expected.best_gamma(alpha.alpha, measured) if checked['reliable'] else None,
-      'c_hat': c_hat, 'operations_factor': theory.operations_increase(alpha.alpha, gamma, c_hat),
+      'predicted_speed_up': predicted(), 'predicted_speed_up_with_verify_cost': predicted(cost.verify_cost),
+      'best_gamma': expected.best_gamma(alpha.alpha, measured) if checked['reliable'] and method.gamma else None,
+      'c_hat': c_hat, 'operations_factor': operations.operations_factor(shape, expected_tokens, c_hat),
       'timings': checked,
       'warm_up_seconds': [alone.warm_up_seconds, speculative.warm_up_seconds],
       'groups': {name: speeds(batches, alone, speculative, np.asarray(groups) == name)
@@ -77,7 +85,7 @@ def timings(alone: Timed, speculative: Timed, of_t5x: Timed | None, everything: 
   spreads = {'target alone': alone.spread, 'speculative': speculative.spread, 'parts of an iteration': cost.spread,
              **({'T5X': of_t5x.spread} if of_t5x else {})}
   reasons = [*reliability.of_repeats(spreads),
-             *reliability.of_cost(cost.gamma, cost.c, cost.verify_cost, c_hat),
+             *reliability.of_cost(cost.nodes, cost.c, cost.verify_cost, c_hat),
              *reliability.of_whole(explained, everything['speed_up'], by_parts)]
   return {'reliable': not reasons, 'reasons': reasons, 'spread': spreads, 'explained': explained,
           'speed_up_by_parts': by_parts}

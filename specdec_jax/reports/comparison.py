@@ -5,12 +5,20 @@ import functools
 from specdec_jax.reports.tables import markdown as table, number
 from specdec_jax.reports.words import sampling_name, unreliable, warning
 from specdec_jax.sampling import Sampling
+from specdec_jax.tree import Tree
 
 
 def label(experiment: dict) -> str:
   inexact = '' if experiment['lenience'] == 1 else f", lenience {experiment['lenience']:g}"
+  by_block = ', block verification' if experiment['verification'] == 'block' else ''
   name = sampling_name(Sampling(**experiment['sampling']))
-  return f"{name}, gamma {experiment['gamma']}{inexact}"
+  return f'{name}, {shape(experiment).name}{by_block}{inexact}'
+
+
+def shape(experiment: dict) -> Tree:
+  """Of its draft: a chain or a tree."""
+  tree = experiment['tree']
+  return Tree(tuple(tree)) if tree else Tree.chain(experiment['gamma'])
 
 
 def markdown(result: dict) -> str:
@@ -52,6 +60,8 @@ def _expectation(e: dict) -> str:
 
 
 def _mend(e: dict, result: dict) -> str:
+  if e['tree']:
+    return 'take a smaller tree or a chain, a faster draft (lower c) or a better one (higher alpha)'
   best, longest = e['best_gamma'], _longest_gamma(result)
   if not best:
     return f'no gamma up to {longest} helps; take a faster draft (lower c) or a better one (higher alpha)'
@@ -62,7 +72,7 @@ def _mend(e: dict, result: dict) -> str:
 
 def _longest_gamma(result: dict) -> int:
   """No best gamma is known beyond it."""
-  return max(e['gamma'] for e in result['experiments'])
+  return max(e['gamma'] for e in result['experiments'] if e['gamma'])
 
 
 def _rows(result):
@@ -72,10 +82,13 @@ def _rows(result):
   concluded = lambda name: lambda e: number(e[name], 2, 'X') if e['timings']['reliable'] else None
   explained = lambda who: lambda e: f"{e['timings']['explained'][who]:.0%}"
   error = lambda e: number(e['alpha_standard_error'], 3) or '?'
+  by_rank = lambda e: ', '.join(f'{x:.3f}' for x in e['acceptance_by_rank'][:4]) if e['tree'] else None
+
+  trees = any(e['tree'] for e in result['experiments'])
 
   def best_gamma(e):
     best = e['best_gamma']
-    return f'{best} or more' if best == _longest_gamma(result) else best
+    return f'{best} or more' if best and best == _longest_gamma(result) else best
 
   rows = [
       ('tokens/s, target alone', speed('target_alone')),
@@ -86,9 +99,11 @@ def _rows(result):
       ('alpha [cor. 3.6]', lambda e: f"{e['alpha']:.3f} ± {error(e)}"),
       ('acceptance rate', get('acceptance_rate', 3)),
       ('tokens per call', get('tokens_per_call')),
-      ('tokens per call by eq. 1', get('expected_tokens_per_call')),
+      ('tokens per call by eq. 1, of a tree by its ranks' if trees else 'tokens per call by eq. 1',
+       get('expected_tokens_per_call')),
       ('c (draft step / target step)', get('c', 3)),
-      ('verify cost (gamma + 1 tokens / 1)', get('verify_cost')),
+      ('verify cost (the whole draft / 1 token)' if trees else 'verify cost (gamma + 1 tokens / 1)',
+       get('verify_cost')),
       ('speed-up by thm 3.8', concluded('predicted_speed_up')),
       ('the same with the verify cost', concluded('predicted_speed_up_with_verify_cost')),
       ('best gamma, with the verify cost', best_gamma),
@@ -96,6 +111,8 @@ def _rows(result):
       ('time explained by its parts', explained('speculative')),
       ('the same of the target alone', explained('target alone')),
   ]
+  if trees:
+    rows[7:7] = [('accepted by rank, teacher-forced', by_rank)]
   if any(e['t5x'] for e in result['experiments']):
     rows[1:1] = [('tokens/s, T5X', speed('t5x'))]
     rows[4:4] = [('speed-up over T5X', get('speed_up_over_t5x', 2, 'X'))]

@@ -151,15 +151,16 @@ def acceptance_by_position(series: Sequence[tuple[str, Sequence[float], float | 
 
 
 def timeline(decodes: Sequence[tuple[Cost, int]], tokens: int):
-  """Figure 5: encoder, draft and target calls in time, for each gamma and for plain decoding.
+  """Figure 5: encoder, draft and target calls in time, for each draft and for plain decoding.
 
   Every call has its measured median time; how many there were comes from real decodes.
 
   Args:
-    decodes: times and number of iterations of a decode with each gamma.
+    decodes: times and number of iterations of a decode with each gamma or tree.
     tokens: length of the same text, decoded without a draft.
   """
-  rows = [(f'$\\gamma$ = {cost.gamma}', calls(cost, iterations)) for cost, iterations in decodes]
+  title = lambda cost: f'$\\gamma$ = {cost.gamma}' if cost.nodes == cost.gamma else f'{cost.nodes} nodes'
+  rows = [(title(cost), calls(cost, iterations)) for cost, iterations in decodes]
   rows.append(('plain', plain_calls(decodes[0][0], tokens)))
   fig, (axes,) = _figure(1, width=9, height=0.6 + 0.75 * len(rows))
   colours = {'encoder': _ENCODER, 'draft': _DRAFT, 'target': _TARGET}

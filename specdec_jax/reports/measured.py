@@ -22,6 +22,7 @@ class Measured:
     c, c_hat, verify_cost: as in `theory`.
     tokens_per_call, speed_up: measured.
     reliable: whether the timings agree with each other [`analysis.reliability`]; None where the report does not say.
+    verification: the acceptance rule.
     acceptance: acceptance rate by place in the block, where the report holds it.
     speed_up_over_t5x: where T5X was timed too.
     relation: how the outputs compare with the target's own.
@@ -40,6 +41,7 @@ class Measured:
   speed_up: float
   reliable: bool | None = None
   lenience: float = 1.0
+  verification: str = 'token'
   acceptance: tuple[float, ...] = ()
   speed_up_over_t5x: float | None = None
   relation: str = ''
@@ -52,6 +54,7 @@ class Measured:
     e = experiment
     return cls(drafter=drafter, task=task, printed=printed, temperature=e['sampling']['temperature'],
                reliable=e.get('timings', {}).get('reliable'), lenience=e.get('lenience', 1.0),
+               verification=e.get('verification', 'token'),
                acceptance=acceptance_rates(e.get('accepted_by_position', ()), e.get('drafted_by_position', ())),
                speed_up_over_t5x=e.get('speed_up_over_t5x'),
                relation=e.get('outputs', {}).get('relation', ''),
@@ -60,7 +63,8 @@ class Measured:
 
   @property
   def name(self) -> str:
-    return self.drafter + (f', lenience {self.lenience:g}' if self.lenience < 1 else '')
+    return (self.drafter + (', block verification' if self.verification == 'block' else '')
+            + (f', lenience {self.lenience:g}' if self.lenience < 1 else ''))
 
   @property
   def predicted(self) -> float:
@@ -78,7 +82,7 @@ class Measured:
 
 
 def read(paths: Sequence[str | os.PathLike]) -> list[Measured]:
-  """The experiments of one or more report.json files, in order.
+  """The experiments with chains of one or more report.json files, in order: the paper's tables and curves know gamma.
 
   Raises:
     FileNotFoundError, ValueError: a line that names the file.
@@ -95,7 +99,7 @@ def acceptance_rates(accepted: Sequence[int], drafted: Sequence[int]) -> tuple[f
 def _read(path: str | os.PathLike):
   try:
     report = json.loads(read_text(path, 'report'))
-    yield from (Measured.of(e, report['drafter']) for e in report['experiments'])
+    yield from (Measured.of(e, report['drafter']) for e in report['experiments'] if not e.get('tree'))
   except MissingError as e:
     raise MissingError(f'{e} A compare run writes one: --gin_file=configs/demo/compare.gin.') from None
   except InputError:

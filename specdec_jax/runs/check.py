@@ -22,16 +22,18 @@ from specdec_jax.reports import check as report
 from specdec_jax.reports.words import model_name
 from specdec_jax.results import acceptance_rate
 from specdec_jax.sampling import Sampling
+from specdec_jax.tree import Tree
 
 P, Q = (0.5, 0.5), (0.9, 0.1)  # the worked example
 SAMPLES = 100_000
 GREEDY = Sampling(temperature=0.0)
 
 
-@arguments.checked(**settings.OF_INPUTS, draft=settings.MODEL, gamma=settings.GAMMA, repeats=arguments.at_least(1))
+@arguments.checked(**settings.OF_INPUTS, draft=settings.MODEL, gamma=settings.GAMMA,
+                   tree=arguments.optional(settings.tree), repeats=arguments.at_least(1))
 def check(output_dir: str, target: Model = gin.REQUIRED, draft: Model = gin.REQUIRED,
-          examples: Iterable[Example] = gin.REQUIRED, gamma: int = 4, batch_size: int = 1,
-          max_decode_len: int = 48, max_input_len: int = 512, long_inputs: str = 'refuse',
+          examples: Iterable[Example] = gin.REQUIRED, gamma: int = 4, tree: Tree | int | None = None,
+          batch_size: int = 1, max_decode_len: int = 48, max_input_len: int = 512, long_inputs: str = 'refuse',
           prefix: str = '', buckets: Sequence[int] = (), repeats: int = 1) -> dict:
   """Decodes greedily with the draft, with the target as its own draft and with two spoiled drafts.
 
@@ -45,6 +47,7 @@ def check(output_dir: str, target: Model = gin.REQUIRED, draft: Model = gin.REQU
     batch_size, max_input_len, long_inputs, prefix, buckets: see `jobs.inputs.InputOptions`.
     draft: the draft model.
     gamma: draft tokens an iteration.
+    tree: beside that, each draft is checked with this tree of candidates too.
     repeats: timings of each batch, of which the median counts.
 
   Returns:
@@ -62,12 +65,16 @@ def check(output_dir: str, target: Model = gin.REQUIRED, draft: Model = gin.REQU
   common: dict[str, Any] = dict(sampling=GREEDY, max_decode_len=max_decode_len)
   inputs = options.encode(target, examples)
   batches = options.batches(inputs)
-  alone, *speculative = time_methods(
-      target, [Method(**common)] + [Method(drafter=d, gamma=gamma, **common) for d in drafters.values()],
-      batches, repeats, 'greedy')
+  methods = {name: Method(drafter=d, gamma=gamma, **common) for name, d in drafters.items()}
+  if tree is not None:
+    by_tree = {name: Method(drafter=d, tree=tree, **common) for name, d in drafters.items()}
+    methods |= {f'{name}, {m.shape.name}': m for name, m in by_tree.items() if m.shape}
+  alone, *speculative = time_methods(target, [Method(**common), *methods.values()], batches, repeats, 'greedy')
+  alphas = {name: over_texts(target, drafter, batches, alone.results, GREEDY, 10_000, name=name)[1.0]
+            for name, drafter in drafters.items()}
   rows = []
-  for (name, drafter), timed in zip(drafters.items(), speculative):
-    alpha = over_texts(target, drafter, batches, alone.results, GREEDY, 10_000, name=name)[1.0]
+  for (name, method), timed in zip(methods.items(), speculative):
+    alpha = alphas[next(draft for draft in drafters if name.startswith(draft))]
     speeds = experiment.speeds(batches, alone, timed)
     counts = {n: timed.count(n, batches) for n in ('target_calls', 'drafted', 'accepted', 'emitted')}
     rows.append({
@@ -75,12 +82,12 @@ def check(output_dir: str, target: Model = gin.REQUIRED, draft: Model = gin.REQU
         'outputs': experiment.outputs(target, inputs, batches, alone, timed, None), **counts,
         'acceptance_rate': acceptance_rate(counts['accepted'], counts['drafted']),
         'tokens_per_call': speeds['tokens_per_call'], 'speed_up': speeds['speed_up'],
-        'expected_tokens_per_call': theory.expected_tokens(alpha.alpha, gamma)})
+        'expected_tokens_per_call': theory.expected_tokens(alpha.alpha, method.gamma) if method.gamma else None})
   result = {'target': model_name(target), 'examples': len(inputs.rows), 'gamma': gamma,
             'batch_size': batch_size, 'max_decode_len': max_decode_len,
             'device': output.environment()['device'], 'drafts': rows, 'worked_example': example()}
   result['unreliable'] = reliability.of_repeats({'target alone': alone.spread} | {
-      name: timed.spread for name, timed in zip(drafters, speculative)})
+      name: timed.spread for name, timed in zip(methods, speculative)})
   result['failures'] = report.failures(result)
   output.write_json(output_dir, 'check.json', result)
   text = report.markdown(result)

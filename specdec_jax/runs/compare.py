@@ -19,17 +19,19 @@ from specdec_jax.jobs import output, settings
 from specdec_jax.jobs.inputs import InputOptions
 from specdec_jax.jobs.methods import Method
 from specdec_jax.jobs.progress import Progress
-from specdec_jax.measure import experiment
+from specdec_jax.measure import experiment, ranks
 from specdec_jax.measure.alphas import over_texts
 from specdec_jax.measure.timing import time_methods
 from specdec_jax.model import Model
 from specdec_jax.reports import comparison as report
 from specdec_jax.reports.words import model_name, sampling_name
 from specdec_jax.sampling import Sampling
+from specdec_jax.tree import Tree
 
 
 @arguments.checked(
     **settings.OF_INPUTS, drafter=settings.drafter, gammas=arguments.tuple_of(settings.GAMMA),
+    trees=arguments.tuple_of(settings.tree, empty=True), verifications=arguments.tuple_of(settings.VERIFICATION),
     samplings=arguments.tuple_of(settings.SAMPLING), leniences=arguments.tuple_of(settings.LENIENCE),
     metrics=arguments.tuple_of(arguments.text_of(tuple(metrics_lib.METRICS)), empty=True), t5x=arguments.flag,
     seed=settings.SEED, repeats=arguments.at_least(1), short_input_len=arguments.at_least(0),
@@ -37,6 +39,7 @@ from specdec_jax.sampling import Sampling
     shown_examples=arguments.at_least(0))
 def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Example] = gin.REQUIRED,
             drafter: Drafter | Model = gin.REQUIRED, gammas: Sequence[int] = (7,),
+            trees: Sequence[Tree | int] = (), verifications: Sequence[str] = ('token',),
             samplings: Sequence[Sampling] = (Sampling(temperature=0.0), Sampling(temperature=1.0)),
             leniences: Sequence[float] = (1.0,), metrics: Sequence[str] = (), t5x: bool = False,
             seed: int = 0, batch_size: int = 1, repeats: int = 1, max_decode_len: int = 128,
@@ -54,6 +57,8 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Ex
     batch_size, max_input_len, long_inputs, prefix, buckets: see `jobs.inputs.InputOptions`.
     drafter: what drafts.
     gammas: draft lengths to compare, each at every sampling.
+    trees: draft trees to compare, at lenience 1.
+    verifications: acceptance rules, each with every gamma: 'token', 'block'.
     samplings: temperature, top-k and top-p settings.
     leniences: each with every gamma; 1 is exact, less is not [app. A.5].
     metrics: of `data.metrics.METRICS`, of both decoders' texts against the references.
@@ -78,8 +83,9 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Ex
   drafter.check(target)
   common: dict[str, Any] = dict(max_decode_len=max_decode_len, seed=seed)
   methods = {s: [Method(sampling=s, **common)] + [
-      Method(drafter=drafter, gamma=g, lenience=lenience, sampling=s, **common)
-      for lenience in leniences for g in gammas] for s in samplings}
+      Method(drafter=drafter, gamma=g, lenience=lenience, verification=v, sampling=s, **common)
+      for lenience in leniences for g in gammas for v in verifications] + [
+          Method(drafter=drafter, tree=tree, sampling=s, **common) for tree in trees] for s in samplings}
   inputs = options.encode(target, examples)
   metrics_lib.check(metrics, inputs.examples)
   short = np.array([len(row) <= short_input_len for row in inputs.rows])
@@ -97,14 +103,17 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Ex
     alone, of_t5x = timed[0], timed[-1] if t5x else None
     name = sampling_name(sampling)
     alpha_of = over_texts(target, drafter, batches, alone.results, sampling, alpha_tokens, leniences, name)
+    of_ranks = ranks.over_texts(target, drafter, batches, alone.results, sampling, alpha_tokens, seed=seed,
+                                name=name) if trees else None
     with Progress(None, f'{name}: costs', 'step') as progress:
-      costs = _costs(target, drafter, batches, alone, gammas, sampling, max_decode_len, progress)
+      shapes = list(dict.fromkeys(m.gamma_or_tree for m in to_time[1:]))
+      costs = _costs(target, drafter, batches, alone, shapes, sampling, max_decode_len, progress)
     generated = [experiment.texts(target, batches, t) for t in timed[:len(to_time)]]
     for speculative, texts in zip(timed[1:], generated[1:]):
       method = speculative.method
       experiments.append({
           **experiment.figures(target, batches, group_of_batch, alone, speculative, of_t5x,
-                               alpha_of[method.lenience or 0.0], costs),
+                               alpha_of[method.lenience or 0.0], costs, of_ranks),
           'outputs': experiment.outputs(target, inputs, batches, alone, speculative, tie_margin),
           'quality': _quality(metrics, inputs, generated[0], texts)})
     shown.append((sampling, _shown(inputs, generated[0], generated[1], shown_examples)))
@@ -128,12 +137,12 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Ex
   return result
 
 
-def _costs(target, drafter, batches, alone, gammas, sampling, max_decode_len, progress):
+def _costs(target, drafter, batches, alone, shapes, sampling, max_decode_len, progress):
   """Timed on a batch of middling length, in the middle of a text of mean length."""
   rows = sum(len(b.indices) for b in batches)
   position = min(alone.count('emitted', batches) // rows // 2, max_decode_len - 1)
   by_length = sorted(batches, key=lambda b: (b.tokens > 0).sum())
-  return cost_lib.measure(target, drafter, by_length[len(batches) // 2].tokens, gammas, sampling,
+  return cost_lib.measure(target, drafter, by_length[len(batches) // 2].tokens, shapes, sampling,
                           max_decode_len=max_decode_len, position=position, tell=progress.next)
 
 

@@ -28,16 +28,18 @@ from specdec_jax.reports import (
   trace as trace_lib,
 )
 from specdec_jax.sampling import Sampling
+from specdec_jax.tree import Tree
 
 
 @arguments.checked(
     **settings.OF_INPUTS, drafter=settings.drafter, gammas=arguments.tuple_of(settings.GAMMA),
+    tree=arguments.optional(settings.tree),
     sampling=settings.SAMPLING, reports=arguments.tuple_of(arguments.path, empty=True), example=arguments.at_least(0),
     shown_examples=arguments.at_least(0), seed=settings.SEED,
     formats=arguments.tuple_of(arguments.text_of(('png', 'svg'))))
 def figures(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Example] = gin.REQUIRED,
             drafter: Drafter | Model = gin.REQUIRED, gammas: Sequence[int] = (7, 3),
-            sampling: Sampling = Sampling(temperature=0.0), reports: Sequence[str] = (),
+            tree: Tree | int | None = None, sampling: Sampling = Sampling(temperature=0.0), reports: Sequence[str] = (),
             example: int = 0, shown_examples: int = 3, seed: int = 0, batch_size: int = 8,
             max_decode_len: int = 128, max_input_len: int = 512, long_inputs: str = 'refuse',
             prefix: str = '', buckets: Sequence[int] = (), formats: Sequence[str] = ('png', 'svg')) -> dict:
@@ -53,6 +55,7 @@ def figures(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Ex
     batch_size, max_input_len, long_inputs, prefix, buckets: see `jobs.inputs.InputOptions`; one bucket,
       of the longest input, by default.
     gammas: draft lengths of figure 5; figure 1 has the first.
+    tree: a draft tree, which figures 1 and 5 and trace.html then show in place of the first gamma.
     sampling: of the decodes that are shown.
     reports: report.json files of compare runs; their figures are put on the curves.
     example: which input, from 0, figures 1 and 5 show.
@@ -79,13 +82,15 @@ def figures(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Ex
       buckets=buckets or (max(map(len, inputs.rows)),)).batches(inputs)
   place = {int(i): (b, row) for b, batch in enumerate(batches)
            for row, i in enumerate(batch.indices)}
-  decodes = {gamma: _decoded(target, batches, Method(
-      drafter=drafter, gamma=gamma, sampling=sampling, seed=seed, max_decode_len=max_decode_len, trace=True))
-      for gamma in dict.fromkeys(gammas)}
+  drafted = dict.fromkeys([*([] if tree is None else [tree]), *gammas])
+  methods = [Method(drafter=drafter, tree=shape, sampling=sampling, seed=seed, max_decode_len=max_decode_len,
+                    trace=True) for shape in drafted]
+  decodes = {m.gamma_or_tree: _decoded(target, batches, m) for m in methods}
+  shape = next(iter(decodes))
 
   shown = range(example, min(example + max(shown_examples, 1), len(inputs.rows)))
-  pictures = [trace_lib.picture(target, decodes[gammas[0]][place[i][0]], place[i][1],
-                                inputs.examples[i].text) for i in shown]
+  pictures = [trace_lib.picture(target, decodes[shape][place[i][0]], place[i][1], inputs.examples[i].text,
+                                methods[0].shape) for i in shown]
   print('\n'.join(p.text() for p in pictures))
   page = '\n'.join(p.html() for p in pictures)
   output.write(output_dir, 'trace.html', f'<!doctype html><meta charset="utf-8">\n{page}\n')
@@ -102,9 +107,9 @@ def figures(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Ex
       'figure_2': figures_lib.expected_tokens(measured=measured),
       'figure_3': figures_lib.optimal_gamma(measured=measured),
       'figure_4': figures_lib.speed_up_and_operations(measured=measured),
-      'figure_5': figures_lib.timeline(timed, int(decodes[gammas[0]][b].lengths[row])),
+      'figure_5': figures_lib.timeline(timed, int(decodes[shape][b].lengths[row])),
       'acceptance_by_position': figures_lib.acceptance_by_position(
-          _acceptance(decodes, batches, drafter, sampling, measured)),
+          _acceptance(decodes[max(gammas)], batches, drafter, sampling, measured)),
   }
   written = {}
   for name, fig in drawn.items():
@@ -127,14 +132,14 @@ def _decoded(target, batches, method: Method) -> list:
   return found
 
 
-def _acceptance(decodes, batches, drafter, sampling, measured):
-  """(label, rates, alpha) of each draft and temperature, here and in the reports, with its longest gamma.
+def _acceptance(longest, batches, drafter, sampling, measured):
+  """(label, rates, alpha) of each draft and temperature, here and in the reports, with its longest gamma's results.
 
   What is drafted at a place does not depend on gamma: shorter ones would only draw the same line again.
   """
   found = {}
   rates = measured_lib.acceptance_rates(*(
-      total(name, batches, decodes[max(decodes)]) for name in ('accepted_by_position', 'drafted_by_position')))
+      total(name, batches, longest) for name in ('accepted_by_position', 'drafted_by_position')))
   found[drafter.name, sampling.temperature] = rates, None
   for m in sorted(measured, key=lambda m: m.gamma):
     if m.acceptance:

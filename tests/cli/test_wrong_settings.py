@@ -56,7 +56,9 @@ OF_RUNS = {
     'decode': (['gin/runs/decode.gin', FILE, MODEL, GREEDY], {
         **INPUTS, **METHOD, 'target': [*OBJECT, 'None'], 'examples': ['5', "'x'", 'None', '{}'], 'compile_only': FLAG}),
     'compare': (['gin/runs/compare.gin', FILE, MODEL, BOTH], {
-        **INPUTS, **TIMED, 'samplings': SAMPLINGS, 'leniences': LENIENCES, 't5x': FLAG, 'seed': SEED,
+        **INPUTS, **TIMED, 'trees': [values for values in WHOLES if values != '()'],
+        'verifications': ['5', "'block'", 'None', '()', "('x',)", '(5,)'], 'samplings': SAMPLINGS,
+        'leniences': LENIENCES, 't5x': FLAG, 'seed': SEED,
         'metrics': ['5', "'bleu'", "('blue',)", '(5,)', 'None'], 'short_input_len': WHOLE_0, 'alpha_tokens': WHOLE_1,
         'drafter': [*OBJECT, 'None']}),
     'alphas': (['gin/runs/alphas.gin', FILE, BOTH], {
@@ -64,12 +66,14 @@ OF_RUNS = {
         'drafters': ['5', "'x'", 'None', '{}', '()', "{'a': 5}", "{1: @RandomDrafter()}", "{'a': @RandomDrafter}"]}),
     'beam': (['gin/runs/beam.gin', FILE, MODEL], {
         **INPUTS, **TIMED, 'num_beams': WHOLE_1, 'alpha': NOT_NEGATIVE, 'draft_beams': SOME_WHOLES}),
-    'check': (['gin/runs/check.gin', FILE], {**INPUTS, 'gamma': WHOLE_1, 'repeats': WHOLE_1, 'draft': OBJECT}),
+    'check': (['gin/runs/check.gin', FILE], {**INPUTS, 'gamma': WHOLE_1, 'tree': or_none(WHOLE_1), 'repeats': WHOLE_1,
+                                                    'draft': OBJECT}),
     'complete': (['gin/runs/complete.gin', MODEL, GREEDY], {
         **{name: values for name, values in INPUTS.items() if name != 'batch_size'}, **METHOD, 'prompt': TEXT}),
     'figures': (['gin/runs/figures.gin', FILE, MODEL, GREEDY], {
-        **INPUTS, 'gammas': SOME_WHOLES, 'reports': ['5', "'x'", 'None', '(5,)'], 'example': WHOLE_0,
-        'shown_examples': WHOLE_0, 'seed': SEED, 'formats': ['5', "'png'", '()', "('pdf',)", '(5,)', 'None']}),
+        **INPUTS, 'gammas': SOME_WHOLES, 'tree': or_none(WHOLE_1), 'reports': ['5', "'x'", 'None', '(5,)'],
+        'example': WHOLE_0, 'shown_examples': WHOLE_0, 'seed': SEED,
+        'formats': ['5', "'png'", '()', "('pdf',)", '(5,)', 'None']}),
     'plan': (['gin/runs/plan.gin'], {
         'target': ['5', 'None', '[]', 'True'], 'draft': ['5', '[]', 'True'], 'chip': CHOICE, 'gamma': WHOLE_1,
         'batch': WHOLE_1, 'input_length': WHOLE_1, 'max_decode_len': WHOLE_1, 'alpha': or_none(PROBABILITY),

@@ -9,7 +9,8 @@ from absl import flags
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / 'scripts'
 EXPERIMENT = {
-    'sampling': {'temperature': 0.0, 'top_k': 0, 'top_p': 1.0}, 'gamma': 7, 'lenience': 1.0,
+    'sampling': {'temperature': 0.0, 'top_k': 0, 'top_p': 1.0}, 'gamma': 7, 'tree': None, 'verification': 'token',
+    'lenience': 1.0,
     'alpha': 0.751, 'c': 0.0213, 'c_hat': 0.007, 'verify_cost': 1.12, 'predicted_speed_up': 3.21,
     'predicted_speed_up_with_verify_cost': 2.95, 'speed_up': 2.987, 'speed_up_over_t5x': None,
     'tokens_per_call': 3.6, 'expected_tokens_per_call': 3.61, 'acceptance_rate': 0.52, 'alpha_standard_error': 0.01,

@@ -12,9 +12,10 @@ from specdec_jax.errors import RunFailed
 from specdec_jax.jobs.inputs import InputOptions
 from specdec_jax.jobs.methods import Method
 from specdec_jax.measure import agreement
-from specdec_jax.reports import comparison as report
+from specdec_jax.reports import comparison as report, measured as measured_lib
 from specdec_jax.runs import compare as compare_lib
 from specdec_jax.sampling import Sampling
+from specdec_jax.tree import Tree
 
 GREEDY, WARM = Sampling(temperature=0.0), Sampling(temperature=1.0)
 SETTINGS = dict(max_decode_len=12, max_input_len=32, buckets=(32,), batch_size=4,
@@ -179,6 +180,36 @@ def test_lenience_is_called_inexact_and_t5x_is_one_more_baseline(
         e['speculative']['tokens_per_second'] / e['t5x']['tokens_per_second'])
   text = (tmp_path / 'report.md').read_text()
   assert 'tokens/s, T5X' in text and 'speed-up over T5X' in text
+
+
+TREE = Tree((-1, -1, 0, 0, 1))
+
+
+def test_trees_and_block_verification_are_compared_too(target, drafter, examples, tmp_path, monkeypatch):
+  costs = lambda target, drafter, tokens, shapes, *unused, **also: {
+      s: dataclasses.replace(STUB_COST, gamma=s if s == 2 else s.depth, nodes=s if s == 2 else s.num_nodes)
+      for s in shapes}
+  monkeypatch.setattr(cost_lib, 'measure', costs)
+  result = compare_lib.compare(str(tmp_path), target, examples, drafter, gammas=(2,), trees=(TREE,),
+                               verifications=('token', 'block'), samplings=(GREEDY,), **SETTINGS)
+  chain, block, tree = result['experiments']
+  assert [e['outputs']['relation'] for e in (chain, block, tree)] == ['identical'] * 3
+  assert [report.label(e) for e in (chain, block, tree)] == [
+      'greedy, gamma 2', 'greedy, gamma 2, block verification', 'greedy, tree of 5 nodes, depth 2']
+  by_rank = tree['acceptance_by_rank']
+  assert tree['expected_tokens_per_call'] == theory.expected_tokens(by_rank, tree=TREE)
+  assert tree['predicted_speed_up_with_verify_cost'] == theory.speed_up(
+      tree['expected_tokens_per_call'], 2, tree['c'], tree['verify_cost'])
+  assert tree['operations_factor'] == pytest.approx(
+      (3 * tree['c_hat'] + 6) / tree['expected_tokens_per_call'])  # the draft runs on the root and nodes 0 and 1
+  assert tree['target_calls'] <= chain['target_calls'] and tree['best_gamma'] is None
+  assert sum(tree['accepted_by_rank']) == tree['accepted']
+  text = (tmp_path / 'report.md').read_text()
+  assert f'{by_rank[0]:.3f}, {by_rank[1]:.3f}' in text and 'of a tree by its ranks' in text
+  kept = measured_lib.read([tmp_path / 'report.json'])
+  assert [(m.name, m.gamma) for m in kept] == [(drafter.name, 2), (f'{drafter.name}, block verification', 2)]
+  with pytest.raises(ValueError, match="lenience is 0.5 and verification 'block'"):
+    compare_lib.compare(str(tmp_path), target, examples, drafter, verifications=('block',), leniences=(0.5,))
 
 
 def test_nothing_to_compare_is_refused(target, drafter, examples, tmp_path):
