@@ -10,6 +10,7 @@ import numpy as np
 from flax import struct
 from jaxtyping import Int32
 
+from specdec_jax import compilation
 from specdec_jax.checks import integers, sequence, text
 from specdec_jax.data.padding import pad_rows
 from specdec_jax.data.tokenizer import Tokenizer
@@ -208,6 +209,6 @@ class Model(struct.PyTreeNode):
     return self.vocabulary
 
 
-@jax.jit
+@compilation.jit
 def _logits(model: Model, *tokens):
   return network(model.config).apply({'params': model.params}, *tokens)

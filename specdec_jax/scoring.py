@@ -8,7 +8,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Float, Int
 
-from specdec_jax import checks
+from specdec_jax import checks, compilation
 from specdec_jax.decoding import inputs
 from specdec_jax.drafters.interface import Request
 from specdec_jax.errors import SettingError
@@ -75,7 +75,7 @@ def _checked_ends(targets: np.ndarray, lengths: Any) -> np.ndarray:
   return lengths
 
 
-@jax.jit
+@compilation.jit
 def _log_probabilities(model: Model, request: Request, targets: jax.Array) -> jax.Array:
   """float32 [B * N, T] of targets int32 [B * N, T], N of each row of the request."""
   prefix, prefix_lengths = model.decoder_prefix(request.tokens, request.lengths)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from specdec_jax import checks, rule
+from specdec_jax import checks, compilation, rule
 from specdec_jax.decoding import autoregressive_decode, inputs
 from specdec_jax.drafters.chain import distributions_along
 from specdec_jax.drafters.interface import Request
@@ -171,13 +171,13 @@ def teacher_forced(model: Model, tokens, text, lengths=None) -> jax.Array:
   return _teacher_forced(model, inputs.unplaced_request(model, tokens, lengths), text)
 
 
-@jax.jit
+@compilation.jit
 def _teacher_forced(model, request: Request, text):
   history, prefix_end = history_of(model, request, text)
   return after_prefix(prefix_end, ModelDrafter(model).logits(request.tokens, history), text.shape[1])
 
 
-@jax.jit
+@compilation.jit
 def _betas(target, drafter, request: Request, text, leniences, standardizer: Standardizer):
   """float32 [K, B, T] for leniences [K]: one run of both models."""
   history, prefix_end = history_of(target, request, text)

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from specdec_jax import compilation
 from specdec_jax.analysis import reliability
 from specdec_jax.decoding import Settings, inputs, loop
 from specdec_jax.decoding.commit import write_rows
@@ -168,7 +169,7 @@ def _calls_for(run, seconds: float) -> int:
   return min(max(2, round(calls * seconds / took)), _MOST_CALLS)
 
 
-@functools.partial(jax.jit, static_argnames='slots')
+@functools.partial(compilation.jit, static_argnames='slots')
 def _prefill(model, given, slots):
   return model.prefill(given, slots)
 
@@ -178,7 +179,7 @@ def _keys(batch, i):
       jax.random.fold_in(jax.random.key(0), i), jnp.arange(batch))
 
 
-@functools.partial(jax.jit, static_argnames='tree')
+@functools.partial(compilation.jit, static_argnames='tree')
 def _iterations(target, drafter, state, *, cache, text: Text, calls, tree: Tree | None, standardizer):
   """A decode's iterations that all stay at one place; without a drafter its passes alone.
 
@@ -209,7 +210,7 @@ def _iterations(target, drafter, state, *, cache, text: Text, calls, tree: Tree 
   return lax.fori_loop(0, calls, body, (cache, state, text))
 
 
-@functools.partial(jax.jit, static_argnames='tree')
+@functools.partial(compilation.jit, static_argnames='tree')
 def _proposals(drafter, state, text: Text, *, calls, tree: Tree, standardizer):
   """Proposals of a tree a row, alone."""
   batch = len(text.position)
@@ -226,7 +227,7 @@ def _proposals(drafter, state, text: Text, *, calls, tree: Tree, standardizer):
   return lax.fori_loop(0, calls, body, (state, text, jnp.zeros((batch, tree.num_nodes), jnp.float32)))
 
 
-@functools.partial(jax.jit, static_argnames='slots')
+@functools.partial(compilation.jit, static_argnames='slots')
 def _encodings(model, given, *, calls, slots):
   """Prefills; each one's tokens wait for the one before, so that none is left out.
 

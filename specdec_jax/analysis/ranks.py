@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from specdec_jax import checks, rule
+from specdec_jax import checks, compilation, rule
 from specdec_jax.analysis.alpha import after_prefix, as_drafter, history_of
 from specdec_jax.decoding import autoregressive_decode, inputs
 from specdec_jax.drafters.chain import distributions_along
@@ -152,7 +152,7 @@ def _rank_by_rule(p, q, key, most: int):
   return jnp.where(count > 0, path[0], most)
 
 
-@functools.partial(jax.jit, static_argnames='most')
+@functools.partial(compilation.jit, static_argnames='most')
 def _of_texts(target, drafter, request: Request, text, standardizer: Standardizer, keys, most: int):
   """int32 [B, T]: a run of both models over the texts, then the rule place by place; a key for each text."""
   history, prefix_end = history_of(target, request, text)

@@ -10,6 +10,7 @@ import numpy as np
 from flax import struct
 from jax import lax
 
+from specdec_jax import compilation
 from specdec_jax.beam import state as beam_state
 from specdec_jax.beam.results import BeamResult, BeamStats
 from specdec_jax.beam.speculative import speculative_loop
@@ -94,7 +95,7 @@ def _beams(name, value, least, target, hint='') -> int:
   return value
 
 
-@functools.partial(jax.jit, static_argnames='settings')
+@functools.partial(compilation.jit, static_argnames='settings')
 def search(target, draft, tokens, alpha, settings: Settings) -> BeamResult:
   """The compiled program: one device call for a whole batch."""
   standardizer = Standardizer.of_target(target, Sampling())

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from specdec_jax import rule
+from specdec_jax import compilation, rule
 from specdec_jax.decoding import commit
 from specdec_jax.decoding.settings import Settings
 from specdec_jax.decoding.state import State, finish, start
@@ -27,7 +27,7 @@ from specdec_jax.tree import ROOT, Tree
 from specdec_jax.tree_layout import layout
 
 
-@functools.partial(jax.jit, static_argnames='settings')
+@functools.partial(compilation.jit, static_argnames='settings')
 def decode_loop(target, drafter, request: Request, seed: jax.Array, ids: jax.Array, standardizer: Standardizer,
                 lenience: jax.Array, settings: Settings) -> Result:
   """The compiled program: one device call for a whole batch.

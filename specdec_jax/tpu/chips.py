@@ -25,7 +25,6 @@ class Chip:
     megacore: whether the two cores work as one device.
     host: most chips of one host, in each direction.
     slices: topologies on offer, smallest first; the first may be part of a host.
-    compiler_options: that our programs want on it, as (name, value) pairs.
   """
 
   name: str
@@ -37,12 +36,7 @@ class Chip:
   megacore: bool = False
   host: tuple[int, int, int] = (2, 2, 1)
   slices: tuple[str, ...]
-  compiler_options: tuple[tuple[str, bool], ...] = ()
 
-
-# Without it this compiler wants kernels in tiles of 16 x 128, but takes arguments in tiles of 8 x 128 only:
-# it would copy each kernel of the decoder before the loop, in every call.
-_SMALL_TILES = (('xla_tpu_control_large_2nd_minor_layout_for_x16', False),)
 
 _TORUS = ('1x1x1', '2x2x1', '2x2x2', '2x2x4', '2x4x4', '4x4x4')
 _PLANE = ('1x1', '2x2', '2x4', '4x4', '4x8', '8x8')
@@ -57,7 +51,7 @@ CHIPS = {chip.name: chip for chip in (
     Chip(name='v6e', memory=32 * GIB, usable=int(31.24 * GIB), bandwidth=1.638e12, flops=918e12,
          host=(2, 4, 1), slices=_PLANE),
     Chip(name='tpu7x', memory=192 * GIB, usable=int(94.74 * GIB), bandwidth=7.38e12, flops=2307e12,
-         devices=2, slices=_TORUS, compiler_options=_SMALL_TILES),
+         devices=2, slices=_TORUS),
 )}
 
 

@@ -1,7 +1,4 @@
-"""The decode program and its passes, compiled for a TPU from shapes: nothing is allocated.
-
-`options` are of the compiler, by name: see `chips.Chip.compiler_options`.
-"""
+"""The decode program and its passes, compiled for a TPU from shapes: nothing is allocated."""
 
 import dataclasses
 import functools
@@ -10,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec as P
 
+from specdec_jax import compilation
 from specdec_jax.decoding import Settings, decode_loop, loop
 from specdec_jax.drafters.interface import Proposal, Request, Text
 from specdec_jax.sampling import Sampling
@@ -47,7 +45,7 @@ class Program:
 
 
 def decode_program(target, drafter, settings: Settings, sampling: Sampling, batch: int, input_length: int,
-                   mesh, options=None) -> Program:
+                   mesh) -> Program:
   """`decoding.decode_loop` itself; models are of shapes with shardings on `mesh`."""
   rows = functools.partial(_struct, mesh=mesh, spec=P('data'))
   whole = functools.partial(_struct, mesh=mesh, spec=P())
@@ -55,11 +53,10 @@ def decode_program(target, drafter, settings: Settings, sampling: Sampling, batc
   standardizer = jax.tree.map(lambda x: whole((), x.dtype), Standardizer.of_target(target, sampling))
   return _compile(decode_loop.lower(
       target, drafter, request, whole((), jnp.uint32), rows((batch,), jnp.uint32), standardizer,
-      whole((), jnp.float32), settings=settings), options)
+      whole((), jnp.float32), settings=settings))
 
 
-def pass_program(model, tree: Tree | None, batch: int, input_length: int, cache_length: int, mesh,
-                 options=None) -> Program:
+def pass_program(model, tree: Tree | None, batch: int, input_length: int, cache_length: int, mesh) -> Program:
   """One pass of a model alone, over the last token and the nodes of a tree, if there is one; its cache stays in place.
 
   A path of a tree is committed, too, as at the end of an iteration.
@@ -70,7 +67,7 @@ def pass_program(model, tree: Tree | None, batch: int, input_length: int, cache_
               prefix_end=rows((batch,), jnp.int32))
   nodes, depth = (0, 0) if tree is None else (tree.num_nodes, tree.depth)
   return _compile(_pass.lower(
-      model, cache, text, rows((batch, nodes), jnp.int32), rows((batch, depth), jnp.int32), tree=tree), options)
+      model, cache, text, rows((batch, nodes), jnp.int32), rows((batch, depth), jnp.int32), tree=tree))
 
 
 def cache_shapes(model, batch: int, input_length: int, cache_length: int, mesh):
@@ -86,7 +83,7 @@ def cache_shapes(model, batch: int, input_length: int, cache_length: int, mesh):
   return jax.tree.map(place, shapes)
 
 
-@functools.partial(jax.jit, donate_argnames='cache', static_argnames='tree')
+@functools.partial(compilation.jit, donate_argnames='cache', static_argnames='tree')
 def _pass(model, cache, text: Text, tokens, path, tree: Tree | None):
   logits, cache, block = loop.target_pass(model, cache, text, Proposal(tokens, None), tree)
   return logits, cache if block is None else model.commit(cache, block, path + 1, text.position + 1)
@@ -96,9 +93,9 @@ def _struct(shape, dtype, mesh, spec):
   return jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, spec))
 
 
-def _compile(lowered, options) -> Program:
+def _compile(lowered) -> Program:
   try:
-    compiled = lowered.compile(compiler_options=dict(options or ()))
+    compiled = lowered.compile()
   except jax.errors.JaxRuntimeError as e:
     if 'RESOURCE_EXHAUSTED' not in str(e):
       raise

@@ -157,8 +157,7 @@ def plan(target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v
   program, refusal = None, None
   try:
     tell(f'compiling the decode program for {chip} {topology}')
-    program = compile_lib.decode_program(placed.target, placed.drafter, settings, sampling, batch, input_length, mesh,
-                                         deployment.chip.compiler_options)
+    program = compile_lib.decode_program(placed.target, placed.drafter, settings, sampling, batch, input_length, mesh)
   except compile_lib.DoesNotFit as e:
     refusal = str(e)
   memory = Memory(
@@ -270,8 +269,7 @@ def _traffic(deployment: Deployment, placed: Deployment, tree: Tree | None, mesh
       try:
         tell(f"compiling the {name.replace('_', ' ')} alone")
         program = compile_lib.pass_program(
-            model, of_pass, deployment.batch, deployment.input_length, deployment.cache_length(room), mesh,
-            deployment.chip.compiler_options)
+            model, of_pass, deployment.batch, deployment.input_length, deployment.cache_length(room), mesh)
         counts = dict(counted_bytes=program.bytes_accessed, counted_flops=program.flops,
                       audit=audit(program.text) if program.text else None)
       except compile_lib.DoesNotFit:

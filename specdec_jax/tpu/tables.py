@@ -11,7 +11,6 @@ from specdec_jax.tpu import shapes
 from specdec_jax.tpu.chips import get_chip
 from specdec_jax.tpu.planner import Plan
 from specdec_jax.tpu.prediction import Deployment, Predicted, holds, predict, smallest_slice
-from specdec_jax.tree import Tree
 
 PAPER_DRAFTS = {'T5-small': 't5_1_1_small', 'T5-base': 't5_1_1_base', 'T5-large': 't5_1_1_large'}
 ASSUMPTIONS = (
@@ -54,8 +53,9 @@ def markdown(plan: Plan) -> str:
   deployment, memory = plan.deployment, plan.memory
   fits = 'fits' if plan.fits else f'does not fit (smallest slice: {plan.smallest_slice or "none known"})'
   draft = model_name(deployment.draft) if deployment.draft else 'no draft model'
+  name = plan.tree.name if plan.tree else 'no draft'
   head = (f'{model_name(deployment.target)} with {draft} on {deployment.chip.name} {deployment.topology}: {fits}. '
-          f'{draft_words(plan.tree)}, batch {deployment.batch}, input {deployment.input_length}, '
+          f'{name}, batch {deployment.batch}, input {deployment.input_length}, '
           f'output {deployment.max_decode_len}. 1 GB is 1e9 bytes.\n')
   held = table(['memory of one device', ''], [
       ['weights', _gb(memory.weights)], ['caches', _gb(memory.caches)],
@@ -66,13 +66,6 @@ def markdown(plan: Plan) -> str:
     return '\n'.join([head, held, *found, ''])
   assumed = ASSUMPTIONS.format(1e6 * deployment.assumptions.layer_seconds)
   return '\n'.join([head, held, _passes(plan), *_iteration(plan), _predicted(plan), *found, '', assumed, ''])
-
-
-def draft_words(tree: Tree | None) -> str:
-  """'gamma 7', 'a tree of 63 nodes in 8 levels'."""
-  if tree is None or tree.is_chain:
-    return f'gamma {0 if tree is None else tree.num_nodes}'
-  return f'a tree of {tree.num_nodes} nodes in {tree.depth} levels'
 
 
 def _passes(plan: Plan) -> str:

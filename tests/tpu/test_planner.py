@@ -1,6 +1,5 @@
 """What the TPU compiler makes of the decode program; needs libtpu, no TPU."""
 
-import dataclasses
 import json
 import pathlib
 import re
@@ -10,7 +9,7 @@ import jax
 import pytest
 
 import specdec_jax.cli.configurables  # noqa: F401 (registers what gin files name)
-from specdec_jax import tpu
+from specdec_jax import compilation, tpu
 from specdec_jax.cli import gin_config
 from specdec_jax.models import products
 from specdec_jax.models.config import GPT2Config, T5Config
@@ -174,8 +173,13 @@ def test_kernels_are_taken_as_they_are_stored_on_tpu7x(monkeypatch):
   found = plan()
   assert found.fits and found.warnings == () and found.iteration.rewritten == ()
   assert told == ['compiling the decode program for tpu7x 1x1x1', 'compiling the target step alone']
-  monkeypatch.setitem(CHIPS, 'tpu7x', dataclasses.replace(CHIPS['tpu7x'], compiler_options=()))
+  monkeypatch.setattr(compilation, 'OPTIONS', {})
   assert len(plan().iteration.rewritten) > 5
+
+
+def test_options_are_by_names_of_devices():
+  kinds = {topology_lib.describe(chip, chip.slices[0]).flat[0].device_kind for chip in CHIPS.values()}
+  assert len(kinds) == len(CHIPS) and set(compilation.OPTIONS) == {'TPU7x'} <= kinds
 
 
 def test_decoder_only():
