@@ -18,22 +18,29 @@ class Example:
 
   Attributes:
     id: the file's own, else the line's number, from 0.
-    text: what the model reads.
+    text: what the model reads; None where only its ids are known.
     reference: what a person would have written, where it is known.
+    tokens: the ids that the model reads in place of the text's, those of an encoder-decoder with EOS.
 
   Raises:
-    InputError: the id is no whole number and no text, or a text is none.
+    InputError: the id is no whole number and no text, a text is none, or there is neither text nor ids.
   """
 
   id: int | str
-  text: str
+  text: str | None
   reference: str | None = None
+  tokens: tuple[int, ...] | None = None
 
   def __post_init__(self):
     try:
-      _check(self.id, self.text, self.reference)
+      _check(self.id, self.text, self.reference, self.tokens)
     except BadLine as e:
       raise InputError(f'Example {checks.shown(self.id)}: {e}.') from None
+
+  @property
+  def source(self) -> str | list[int]:
+    """What an output shows of the input: its text, or its ids where it has none."""
+    return list(self.tokens or ()) if self.text is None else self.text
 
 
 def check_ids(examples: Iterable[Example]) -> None:
@@ -54,6 +61,8 @@ def texts_of(examples: Iterable, field: str, setting: str) -> list[str]:
   checks.choice(f'{setting}.field', field, ('reference', 'text'))
   examples = list(examples)
   missing = [e.id for e in examples if getattr(e, field) is None]
+  if missing and field == 'text':
+    raise InputError(f'Example {missing[0]} is given by token ids, and {setting} needs texts.')
   if missing:
     raise InputError(f'Example {missing[0]} has no reference; set read_examples.reference_field, or '
                      f"{setting}.field = 'text' to take the texts themselves.")
@@ -66,13 +75,18 @@ def _field(name, value) -> Field:
   return checks.whole(name, value, 0, hint=", or a field's name")
 
 
+def _key(name, value) -> str:
+  return checks.text(name, value, empty=False)
+
+
 @arguments.checked(
     path=arguments.path, text_field=arguments.optional(_field), reference_field=arguments.optional(_field),
-    id_field=arguments.optional(_field), limit=arguments.optional(arguments.at_least(1)),
-    words=arguments.optional(arguments.at_least(1)))
+    id_field=arguments.optional(_field), tokens_field=arguments.optional(_key),
+    limit=arguments.optional(arguments.at_least(1)), words=arguments.optional(arguments.at_least(1)))
 def read_examples(path: str | os.PathLike, text_field: Field | None = None,
                   reference_field: Field | None = None, id_field: Field | None = None,
-                  limit: int | None = None, words: int | None = None) -> list[Example]:
+                  tokens_field: str | None = None, limit: int | None = None,
+                  words: int | None = None) -> list[Example]:
   """Reads .txt (a text a line), .tsv or .jsonl, each also with .gz; UTF-8, blank lines left out.
 
   In TSV a field is a column number from 0, or a name where the first line is a header
@@ -83,6 +97,8 @@ def read_examples(path: str | os.PathLike, text_field: Field | None = None,
     text_field: field of the text; the first column, or 'text', by default.
     reference_field: field of the reference, if any.
     id_field: field of the id; by default 'id' in those JSON lines that have one, else line numbers.
+    tokens_field: key of token ids that are read in place of a text, of JSON lines alone; by default 'tokens' in those
+      that have no text. The ids of an encoder's input end in EOS.
     limit: read no more than this many.
     words: keep the first so many words of each text: prompts for a decoder-only model.
 
@@ -92,20 +108,25 @@ def read_examples(path: str | os.PathLike, text_field: Field | None = None,
   """
   path = paths.resolve(path)
   kind = kind_of(path, tuple(_PARSERS))
-  parse = _PARSERS[kind](path, {'text': text_field, 'reference': reference_field, 'id': id_field})
+  if tokens_field is not None and kind != '.jsonl':
+    raise InputError(f"'{path}': token ids are read from JSON lines alone; leave read_examples.tokens_field out.")
+  parse = _PARSERS[kind](path, {'text': text_field, 'reference': reference_field, 'id': id_field,
+                                'tokens': tokens_field})
   examples, seen, faults = [], {}, Faults(path)
   for number, line in raw_lines(path):
     try:
       example = parse(number, decoded(line))
       if example is None:  # a header
         continue
+      if words is not None and example.tokens is not None:
+        raise BadLine('token ids, of which read_examples.words takes no words')
       if example.id in seen:
         raise BadLine(f'id {checks.shown(example.id)} is taken by line {seen[example.id] + 1}')
     except BadLine as e:
       faults.add(number, e)
       continue
     seen[example.id] = number
-    if words is not None:
+    if words is not None and example.text is not None:
       example = dataclasses.replace(example, text=' '.join(example.text.split()[:words]))
     examples.append(example)
     if len(examples) == limit:
@@ -152,16 +173,19 @@ def _jsonl_parser(path: str, fields: dict[str, Field | None]) -> Parser:
   numbers = [field for field in fields.values() if isinstance(field, int)]
   if numbers:
     raise InputError(f"'{path}' has JSON lines, whose fields have names; {numbers[0]} is none.")
-  keys: dict[str, Any] = {name: field for name, field in fields.items() if field is not None}
-  keys.setdefault('text', 'text')
+  chosen: dict[str, Any] = {name: field for name, field in fields.items() if field is not None}
 
   def parse(number, line):
     record = json_object(line)
+    keys = dict(chosen)
+    if not {'text', 'tokens'} & keys.keys():
+      kind = 'tokens' if 'tokens' in record and 'text' not in record else 'text'
+      keys[kind] = kind
     for key in keys.values():
       if key not in record:
         raise BadLine(f'no field {key!r}; it has {", ".join(record)}')
     values = {name: record[key] for name, key in keys.items()}
-    if 'id' not in keys and 'id' in record:
+    if 'id' not in chosen and 'id' in record:
       values['id'] = record['id']
     return _example(number, values)
 
@@ -170,23 +194,35 @@ def _jsonl_parser(path: str, fields: dict[str, Field | None]) -> Parser:
 
 def _example(number: int, values: dict) -> Example:
   """The example of one line's values."""
-  example_id, text, reference = values.get('id', number), values['text'], values.get('reference')
-  _check(example_id, text, reference, 'reference' in values)
-  if not text:
+  example_id, text, reference = values.get('id', number), values.get('text'), values.get('reference')
+  if 'tokens' in values:
+    values['tokens'] = _ids(values['tokens'])
+  _check(example_id, text, reference, values.get('tokens'), {'text', 'reference'} & values.keys())
+  if not text and 'text' in values:
     raise BadLine('the text is empty')
-  return Example(example_id, text, reference)
+  return Example(example_id, text, reference, values.get('tokens'))
 
 
-def _check(example_id, text, reference, referenced=False) -> None:
-  """BadLine unless an example may have these; a reference only where it is `referenced`, or not None."""
+def _ids(tokens) -> tuple[int, ...]:
+  if not isinstance(tokens, list | tuple) or not all(type(token) is int and 0 <= token < 2 ** 31 for token in tokens):
+    raise BadLine(f'the tokens are {checks.shown(tokens)}; use a list of ids, whole numbers of at least 0')
+  if not tokens:
+    raise BadLine('the list of tokens is empty')
+  return tuple(tokens)
+
+
+def _check(example_id, text, reference, tokens, read=frozenset()) -> None:
+  """BadLine unless an example may have these; of text and reference those that were `read` may not be None."""
   if isinstance(example_id, bool) or not isinstance(example_id, int | str):
     raise BadLine(f'the id is {checks.shown(example_id)}; use a whole number or text')
   if isinstance(example_id, str):
     check_text('id', example_id)
-  for name, value, needed in (('text', text, True), ('reference', reference, referenced)):
+  if tokens is not None:
+    _ids(tokens)
+  for name, value in (('text', text), ('reference', reference)):
     if isinstance(value, str):
       check_text(name, value)
-    elif needed or value is not None:
+    elif value is not None or name in read or (name == 'text' and tokens is None):
       raise BadLine(f'the {name} is {checks.shown(value)}, not text')
 
 

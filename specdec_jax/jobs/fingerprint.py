@@ -12,10 +12,10 @@ from specdec_jax.model import Model
 
 
 def of_examples(examples: Iterable) -> str:
-  """Of the ids, texts and references, in their order."""
+  """Of the ids, texts, references and token ids, in their order."""
   seen = hashlib.sha256()
   for example in examples:
-    for part in (example.id, example.text, example.reference):
+    for part in (example.id, example.text, example.reference, *(example.tokens or ())):
       seen.update(f'{type(part).__name__} {part}\0'.encode('utf-8', 'surrogatepass'))
   return seen.hexdigest()
 

@@ -73,15 +73,18 @@ class InputOptions:
     return bucket_lengths(self.max_input_len, self.buckets)
 
   def encode(self, model: Model, examples: Iterable[Example]) -> Inputs:
-    """Tokenizes prefix and text of each.
+    """Tokenizes prefix and text of each, or takes its token ids.
 
     Raises:
-      InputError: no examples, an empty prompt, or inputs that are too long (their ids are named).
+      InputError: no examples, an empty prompt, token ids that the model cannot read, or inputs that are too long
+        (their ids are named).
     """
     examples = list(examples)
     if not examples:
       raise InputError('There are no examples to decode: the input is empty.')
-    rows = _tokenized(model, [self.prefix + e.text for e in examples])
+    texts = [self.prefix + e.text for e in examples if e.tokens is None and e.text is not None]
+    tokenized = iter(_tokenized(model, texts))
+    rows = [next(tokenized) if e.tokens is None else self._ids(model, e) for e in examples]
     prompts = model.config.decoder_only
     empty = [e.id for e, row in zip(examples, rows) if not row]
     if empty:
@@ -96,6 +99,26 @@ class InputOptions:
     for i in long:
       rows[i] = rows[i][-self.max_input_len:] if prompts else rows[i][:self.max_input_len - 1] + rows[i][-1:]
     return Inputs(examples, rows, len(long), prompts, model.config.pad_id)
+
+  def _ids(self, model: Model, example: Example) -> list[int]:
+    """The token ids of an example that is given by them."""
+    ids = list(example.tokens or ())
+    if self.prefix:
+      raise InputError(f'Example {example.id} is given by token ids, before which no text can stand: leave prefix out, '
+                       'and give its ids with the others.')
+    beyond = next((i for i in ids if i >= model.num_tokens), None)
+    if beyond is not None:
+      raise InputError(f'Example {example.id} has the token id {beyond}, but the model has ids 0 to '
+                       f'{model.num_tokens - 1}; were they made with another vocabulary?')
+    if model.config.decoder_only:
+      return ids
+    ends = ' or '.join(map(str, model.eos_ids))
+    if ids[-1] not in model.eos_ids:
+      raise InputError(f"Example {example.id} has token ids that end in {ids[-1]}; an encoder's input ends in EOS "
+                       f'({ends}): add it.')
+    if model.config.pad_id in ids:
+      raise InputError(f'Example {example.id} has the token id {model.config.pad_id}, which is padding; leave it out.')
+    return ids
 
   def batches(self, inputs: Inputs, indices: Iterable[int] | None = None) -> list[Batch]:
     """Full batches over the inputs at `indices` (all by default), the longest first.

@@ -87,13 +87,14 @@ def decode_all(name: str, method: Callable[[Model, Batch], Result], target: Mode
 
 def records(target: Model, inputs: Inputs, batch: Batch, result: Result) -> dict[int, dict]:
   """The lines of one batch by place in the input."""
-  texts = target.decode(result.tokens, result.lengths)
+  texts = ([None] * len(result.lengths) if target.vocabulary is None else
+           target.decode(result.tokens, result.lengths))
   lines = {}
   for row, index in enumerate(batch.indices.tolist()):
     example, stats = inputs.examples[index], result.stats
     score = float(result.scores[row])
     lines[index] = {
-        'id': example.id, 'input': example.text, 'text': texts[row],
+        'id': example.id, 'input': example.source, 'text': texts[row],
         'tokens': result.tokens[row, :result.lengths[row]].tolist(),
         'scores': score if np.isfinite(score) else None,
         'status': Status(int(result.status[row])).name,

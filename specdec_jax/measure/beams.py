@@ -79,6 +79,6 @@ def texts(target, inputs, batches, plain, drafted, count) -> list[dict]:
   for index in range(min(count, len(inputs.rows))):
     b, row = place[index]
     best = lambda timed, b=b, row=row: target.decode(timed.results[b].tokens[row, -1:])[0]
-    shown.append({'source': inputs.examples[index].text, 'plain': best(plain),
+    shown.append({'source': inputs.examples[index].source, 'plain': best(plain),
                   'speculative': best(drafted), 'score': float(plain.results[b].scores[row, -1])})
   return shown

@@ -156,6 +156,6 @@ def _quality(metrics, inputs, alone, speculative) -> dict:
 
 def _shown(inputs, alone, speculative, number) -> list[dict]:
   """The first examples of the input with both decoders' texts."""
-  return [{'id': e.id, 'source': e.text, 'target_alone': a, 'speculative': s,
+  return [{'id': e.id, 'source': e.source, 'target_alone': a, 'speculative': s,
            'reference': e.reference}
           for e, a, s in zip(inputs.examples[:number], alone, speculative)]

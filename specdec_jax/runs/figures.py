@@ -89,7 +89,7 @@ def figures(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Ex
   shape = next(iter(decodes))
 
   shown = range(example, min(example + max(shown_examples, 1), len(inputs.rows)))
-  pictures = [trace_lib.picture(target, decodes[shape][place[i][0]], place[i][1], inputs.examples[i].text,
+  pictures = [trace_lib.picture(target, decodes[shape][place[i][0]], place[i][1], str(inputs.examples[i].source),
                                 methods[0].shape) for i in shown]
   print('\n'.join(p.text() for p in pictures))
   page = '\n'.join(p.html() for p in pictures)

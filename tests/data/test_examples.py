@@ -41,6 +41,19 @@ def test_jsonl_fields_and_own_ids(tmp_path):
       5, 'zwei', 'two')
 
 
+def test_token_ids_in_json_lines(tmp_path):
+  path = write(tmp_path / 'a.jsonl', '{"tokens": [5, 0, 1], "de": "eins"}\n{"text": "a", "tokens": [7]}\n')
+  ids, text = read_examples(path)
+  assert ids == Example(0, None, tokens=(5, 0, 1)) and ids.source == [5, 0, 1]
+  assert text == Example(1, 'a') and text.source == 'a'  # such as a line of predictions.jsonl
+  assert read_examples(path, tokens_field='tokens') == [ids, Example(1, None, tokens=(7,))]
+  path = write(tmp_path / 'b.jsonl', '{"text": "a", "ids": [7], "id": "x", "de": "b"}\n')
+  assert read_examples(path, tokens_field='ids', text_field='text', reference_field='de') == [
+      Example('x', 'a', 'b', tokens=(7,))]
+  with pytest.raises(InputError, match='Example 0 is given by token ids, and run needs texts'):
+    texts_of([ids], 'text', 'run')
+
+
 def test_limit(tmp_path):
   path = write(tmp_path / 'a.txt', 'a\nb\nc\n')
   assert [e.text for e in read_examples(path, limit=2)] == ['a', 'b']
@@ -77,6 +90,15 @@ BAD = [
     ('a.jsonl', '{"text": "a"}\n{"text": "b", "id": ' + '7' * 5000 + '}', {},
      r"line 2: a number of thousands of digits; write it as text"),
     ('a.jsonl', '[' * 100_000, {}, r"line 1: JSON in too many brackets"),
+    *[('a.jsonl', '{"tokens": ' + found + '}', {}, rf"line 1: the tokens are {shown}; use a list of ids")
+      for found, shown in (('5', '5'), ('null', 'None'), ('"5 1"', "'5 1'"), ('[5, "1"]', r"\[5, '1'\]"),
+                           ('[5, 1.0]', r'\[5, 1.0\]'), ('[-1]', r'\[-1\]'), ('[true]', r'\[True\]'), ('{}', '{}'),
+                           ('[[5]]', r'\[\[5\]\]'), ('[4294967296]', r'\[4294967296\]'))],
+    ('a.jsonl', '{"tokens": []}', {}, r"line 1: the list of tokens is empty"),
+    ('a.jsonl', '{"text": "a"}', {'tokens_field': 'tokens'}, r"line 1: no field 'tokens'; it has text"),
+    ('a.jsonl', '{"tokens": [5]}', {'text_field': 'text'}, r"line 1: no field 'text'; it has tokens"),
+    ('a.jsonl', '{"tokens": [5]}', {'words': 3}, r"line 1: token ids, of which read_examples.words takes no words"),
+    ('a.tsv', '5 1', {'tokens_field': 'tokens'}, r"a.tsv': token ids are read from JSON lines alone"),
     *[('a.jsonl', '{"text": "a", "r": "b"}\n' + line, {'reference_field': 'r'}, rf"line 2: the {name} has {what}")
       for field, name in (('text', 'text'), ('r', 'reference'), ('id', 'id'))
       for found, what in (('\\ud800x', r'half a surrogate pair \(\\ud800, character 2\), which is no text'),
@@ -144,6 +166,7 @@ def test_home_folders_are_known(tmp_path, monkeypatch):
 @pytest.mark.parametrize('setting, values', [
     ('limit', [0, -1, 1.5, '3', True, [1]]), ('words', [0, 1.5, 'x']),
     ('text_field', [0.5, -1, '', True, [0]]), ('reference_field', [0.5, -1, '']), ('id_field', [0.5, None.__class__]),
+    ('tokens_field', [0, '', 5]),
     ('path', [5, None, '', b'a.txt', 'a\0.txt'])])
 def test_wrong_settings_are_named(tmp_path, setting, values):
   path = write(tmp_path / 'a.tsv', 'a\tb')
@@ -160,6 +183,8 @@ def test_whole_floats_are_numbers(tmp_path):
 @pytest.mark.parametrize('fields, words', [
     ((None, 'a'), 'Example None: the id is None'), ((1.5, 'a'), 'id is 1.5'), ((0, 5), 'Example 0: the text is 5'),
     ((0, 'a', 5), 'reference is 5'), ((0, 'a\0'), 'NUL'), ((0, '\ud800'), 'half a surrogate pair'),
+    ((0, None), 'Example 0: the text is None'), ((0, None, None, [0.5]), 'the tokens are'),
+    ((0, None, None, ()), 'the list of tokens is empty'),
     (('\udfff', 'a'), 'the id has half a surrogate pair'), ((0, 'a', 'b\ud800'), 'the reference has half')])
 def test_examples_made_by_hand_are_checked(fields, words):
   with pytest.raises(InputError, match=words):

@@ -12,6 +12,10 @@ LONG = 'window is not valid here today ' * 4
 TEXTS = ['new media', 'the file cannot be opened', 'today', LONG, LONG, LONG]
 
 
+def by_ids(*tokens):
+  return Example(7, None, tokens=tokens)
+
+
 @pytest.fixture
 def inputs(target):
   return InputOptions(max_input_len=200).encode(target, [Example(f'e{i}', t) for i, t in enumerate(TEXTS)])
@@ -53,6 +57,11 @@ def test_long_inputs_are_refused_by_id_or_cut_and_counted(target):
 
 @pytest.mark.parametrize('call, words', [
     (lambda t: InputOptions().encode(t, []), 'no examples'),
+    (lambda t: InputOptions().encode(t, [by_ids(5, t.num_tokens, 1)]), 'Example 7 has the token id .* has ids'),
+    (lambda t: InputOptions().encode(t, [by_ids(5, 6)]), r'end in 6; an encoder.s input ends in EOS \(1\): add it'),
+    (lambda t: InputOptions().encode(t, [by_ids(5, 0, 1)]), 'the token id 0, which is padding; leave it out'),
+    (lambda t: InputOptions(prefix='a: ').encode(t, [by_ids(5, 1)]), 'leave prefix out'),
+    (lambda t: InputOptions(max_input_len=2).encode(t, [by_ids(5, 6, 1)]), 'longer than max_input_len'),
     (lambda t: InputOptions(max_input_len=1), 'max_input_len is 1; it must be a whole number of at least 2'),
     (lambda t: InputOptions(long_inputs='trim'), "long_inputs is 'trim'; it must be 'refuse' or 'cut'"),
     (lambda t: InputOptions(batch_size=0), 'batch_size is 0'),

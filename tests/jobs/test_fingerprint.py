@@ -18,6 +18,7 @@ def test_every_part_of_the_examples_counts():
   one, two = EXAMPLES
   others = [[two, one], [one], [one, two, two], [dataclasses.replace(one, id='0'), two],
             [dataclasses.replace(one, text='A'), two], [dataclasses.replace(one, reference='B'), two],
+            [dataclasses.replace(one, tokens=(5, 1)), two], [dataclasses.replace(one, tokens=(51,)), two],
             [one, dataclasses.replace(two, reference='')], [one, dataclasses.replace(two, reference='None')]]
   assert len({seen, *map(fingerprint.of_examples, others)}) == len(others) + 1
 

@@ -78,6 +78,22 @@ def test_results_follow_the_id_not_the_batch(run, examples):
   assert drawn(run('other', batch_size=1, seed=1)) != whole
 
 
+def test_token_ids_are_decoded_as_the_text_that_they_are(run, target, examples):
+  given = lambda e: Example(e.id, None, e.reference, tuple(target.encode_rows(e.text)[0]))
+  by_text, by_ids = run('text'), run('ids', examples=[given(e) for e in examples])
+  assert [line.pop('input') for line in by_ids] == target.encode_rows([e.text for e in examples])
+  assert [line.pop('input') for line in by_text] == [e.text for e in examples]
+  assert by_ids == by_text
+
+
+def test_a_model_without_a_vocabulary_decodes_token_ids(run, target, draft, examples):
+  given = [Example(e.id, None, tokens=tuple(target.encode_rows(e.text)[0])) for e in examples[:4]]
+  found = run('ids', examples=given, target=target.replace(vocabulary=None),
+              drafter=ModelDrafter(draft.replace(vocabulary=None)))
+  assert [line['text'] for line in found] == [None] * 4
+  assert [line['tokens'] for line in found] == [line['tokens'] for line in run('text', examples=examples[:4])]
+
+
 def test_greedy_speculative_texts_are_the_targets_own(run):
   greedy = Sampling(temperature=0.0)
   alone = run('alone', drafter=None, gamma=None, sampling=greedy)
