@@ -10,6 +10,9 @@ import numpy as np
 
 from specdec_jax.errors import SettingError
 
+MOST_DRAFTED = 1024  # tokens of one draft: longer ones take minutes to compile, and none is accepted so far
+MOST_TOKENS = 1 << 20  # of one text
+
 
 def whole(name: str, value: Any, least: int, most: int | None = None, hint: str = '') -> int:
   """The value as an int.

@@ -14,7 +14,7 @@ from specdec_jax import compilation
 from specdec_jax.beam import state as beam_state
 from specdec_jax.beam.results import BeamResult, BeamStats
 from specdec_jax.beam.speculative import speculative_loop
-from specdec_jax.checks import whole
+from specdec_jax.checks import MOST_DRAFTED, MOST_TOKENS, whole
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.errors import SettingError
 from specdec_jax.model import Model
@@ -63,7 +63,7 @@ def beam_search(target, tokens, num_beams: int = 4, alpha: float = 0.6, max_deco
   if target.config.decoder_only:
     raise SettingError('beam_search is for models with an encoder; this one is decoder-only.')
   num_beams = _beams('num_beams', num_beams, 1, target)
-  max_decode_len = whole('max_decode_len', max_decode_len, 1)
+  max_decode_len = whole('max_decode_len', max_decode_len, 1, MOST_TOKENS)
   if not 0 <= alpha < float('inf'):
     raise SettingError(f'alpha is {alpha}; it must be at least 0 (no length penalty) and finite.')
   settings = Settings(num_beams=num_beams, max_decode_len=max_decode_len)
@@ -81,7 +81,7 @@ def beam_search(target, tokens, num_beams: int = 4, alpha: float = 0.6, max_deco
                        'drafted by a ModelDrafter.')
     drafter.check(target)
     settings = dataclasses.replace(
-        settings, gamma=whole('gamma', 4 if gamma is None else gamma, 1),
+        settings, gamma=whole('gamma', 4 if gamma is None else gamma, 1, MOST_DRAFTED),
         draft_beams=_beams('draft_beams', num_beams if draft_beams is None else draft_beams,
                            num_beams, target, ' (num_beams)'))
   draft = None if drafter is None else drafter.draft

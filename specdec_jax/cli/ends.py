@@ -8,13 +8,15 @@ from specdec_jax.notes import note
 from specdec_jax.stopping import Stopped, stoppable
 
 
-def exit_code(name: str, run: Callable[[], object], show_traceback: bool = False) -> int:
+def exit_code(name: str, run: Callable[[], object], show_traceback: bool = False,
+              memory: Callable[[], str] = lambda: 'lower what sets the size of a device call') -> int:
   """Runs `run()`, and says in one line what ended it early.
 
   Args:
     name: stands in front of messages.
     run: the command.
     show_traceback: where a mistake of the user's was found, too.
+    memory: what would help where there is too little of it, as the end of a sentence.
 
   Returns:
     The exit code.
@@ -32,8 +34,8 @@ def exit_code(name: str, run: Callable[[], object], show_traceback: bool = False
     if show_traceback or not is_out_of_memory(e):
       traceback.print_exc()
       return 1
-    return _say(name, f'error: out of memory ({" ".join(str(e).split())[:200]}); lower what sets the size of a '
-                'device call: the batch, gamma and the lengths, or in training tokens_per_batch.', 1)
+    reason = str(e).strip().partition('\n')[0][:200]
+    return _say(name, f"error: out of memory{f' ({reason})' if reason else ''}; {memory()}.", 1)
   return 0
 
 

@@ -34,7 +34,12 @@ def rewrite_gin_flags(argv: Sequence[str]) -> list[str]:
 
 def main(argv: Sequence[str]) -> int:
   """Parses the configuration and runs it; returns the exit code."""
-  return ends.exit_code('specdec_jax', lambda: _run(argv), _TRACEBACK.value)
+  return ends.exit_code('specdec_jax', lambda: _run(argv), _TRACEBACK.value, _memory)
+
+
+def _memory() -> str:
+  from specdec_jax.cli import memory
+  return memory.mend()
 
 
 def _run(argv):

@@ -58,7 +58,7 @@ def speculative_decode(target: Model, drafter: Drafter | Model, tokens: Int[Arra
   tree = inputs.checked_tree(gamma, tree)
   rule.check(lenience, verification, tree.is_chain)
   drafter = inputs.checked_drafter(drafter, target)
-  settings = Settings(tree=tree, max_decode_len=checks.whole('max_decode_len', max_decode_len, 1),
+  settings = Settings(tree=tree, max_decode_len=checks.whole('max_decode_len', max_decode_len, 1, checks.MOST_TOKENS),
                       verification=verification, lenient=lenience < 1, trace=checks.flag('trace', trace))
   return _run(settings, target, drafter, tokens, sampling, seed=seed, ids=ids, lengths=lengths,
               processors=logits_processors, buckets=buckets, lenience=lenience)
@@ -70,7 +70,7 @@ def autoregressive_decode(target: Model, tokens: Int[ArrayLike, 'B S'], *, sampl
                           lengths: Int[ArrayLike, ' B'] | None = None,
                           buckets: Sequence[int] | None = None) -> Result:
   """The one-token baseline: the same loop without a draft. Arguments as `speculative_decode`."""
-  settings = Settings(tree=None, max_decode_len=checks.whole('max_decode_len', max_decode_len, 1))
+  settings = Settings(tree=None, max_decode_len=checks.whole('max_decode_len', max_decode_len, 1, checks.MOST_TOKENS))
   return _run(settings, inputs.checked_target(target), None, tokens, sampling, seed=seed, ids=ids, lengths=lengths,
               processors=logits_processors, buckets=buckets)
 

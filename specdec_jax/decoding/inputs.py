@@ -113,8 +113,9 @@ def checked_target(target: Any) -> Model:
 def checked_tree(gamma: Any, tree: Any) -> Tree:
   """A chain of gamma nodes (7 by default), or the tree, which may be a number too."""
   if tree is None:
-    return Tree.chain(checks.whole('gamma', 7 if gamma is None else gamma, 1,
+    return Tree.chain(checks.whole('gamma', 7 if gamma is None else gamma, 1, checks.MOST_DRAFTED,
                                    hint=' (autoregressive_decode decodes without a draft)'))
   if gamma is not None:
     raise SettingError(f'gamma is {checks.shown(gamma)} and there is a tree too; give one of them.')
-  return tree if isinstance(tree, Tree) else Tree.chain(checks.whole('tree', tree, 1, hint=', or a Tree'))
+  return tree if isinstance(tree, Tree) else Tree.chain(
+      checks.whole('tree', tree, 1, checks.MOST_DRAFTED, ', or a Tree'))

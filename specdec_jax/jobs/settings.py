@@ -16,7 +16,8 @@ MOST_SEED = 2 ** 32 - 1  # seeds are 32 bits of a random key
 VOCABULARY = tokenizer.checked
 MODEL = arguments.instance(Model, 'a model, such as @target/load_model()')
 SAMPLING = arguments.instance(Sampling, '@Sampling()')
-GAMMA = arguments.at_least(1)
+GAMMA = arguments.between(1, checks.MOST_DRAFTED)
+MAX_DECODE_LEN = arguments.between(1, checks.MOST_TOKENS)
 LENIENCE = arguments.probability
 VERIFICATION = arguments.text_of(rule.VERIFICATIONS)
 SEED = arguments.between(0, MOST_SEED)
@@ -33,12 +34,12 @@ def tree(name: str, value: Any) -> Tree | int:
   """A draft tree, or the length of a chain."""
   if isinstance(value, Tree):
     return value
-  return checks.whole(name, value, 1, hint=', or a tree such as @Tree() or @best_tree()')
+  return checks.whole(name, value, 1, checks.MOST_DRAFTED, ', or a tree such as @Tree() or @best_tree()')
 
 
 # What runs that decode inputs have in common.
 OF_INPUTS = {
-    'target': MODEL, 'examples': arguments.iterable, 'max_decode_len': arguments.at_least(1), **inputs.CHECKS}
+    'target': MODEL, 'examples': arguments.iterable, 'max_decode_len': MAX_DECODE_LEN, **inputs.CHECKS}
 # What runs with one method of decoding have beside.
 OF_METHOD = {
     'drafter': arguments.optional(drafter), 'gamma': arguments.optional(GAMMA),

@@ -20,7 +20,7 @@ _OPTIONS = {name: check for name, check in inputs_lib.CHECKS.items() if name != 
 
 
 @arguments.checked(**_OPTIONS, **settings.OF_METHOD, target=settings.MODEL, prompt=arguments.text,
-                   max_decode_len=arguments.at_least(1))
+                   max_decode_len=settings.MAX_DECODE_LEN)
 def complete(output_dir: str, target: Model = gin.REQUIRED, prompt: str = gin.REQUIRED,
              drafter: Drafter | Model | None = None, gamma: int | None = None, tree: Tree | int | None = None,
              lenience: float | None = None, verification: str | None = None, sampling: Sampling = Sampling(),

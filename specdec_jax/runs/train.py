@@ -42,7 +42,7 @@ def _pairs(name: str, value) -> list:
     source_buckets=arguments.tuple_of(arguments.at_least(1), empty=True),
     label_smoothing=arguments.number(lambda x: 0 <= x < 1, 'in [0, 1)'), seed=settings.SEED,
     eval_every=arguments.at_least(1), checkpoint_every=arguments.at_least(1), log_every=arguments.at_least(1),
-    bleu_pairs=arguments.at_least(0), max_decode_len=arguments.at_least(1), storage=arguments.text_of(STORAGES),
+    bleu_pairs=arguments.at_least(0), max_decode_len=settings.MAX_DECODE_LEN, storage=arguments.text_of(STORAGES),
     mesh=arguments.optional(arguments.instance(Mesh, '@Mesh(), or None')), microbatches=arguments.at_least(1))
 def train(output_dir: str, config: T5Config | GPT2Config = gin.REQUIRED,
           vocabulary: Tokenizer = gin.REQUIRED, train_pairs=gin.REQUIRED,

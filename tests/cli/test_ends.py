@@ -48,9 +48,10 @@ def test_any_other_error_keeps_its_traceback(error, capsys):
 
 
 @pytest.mark.parametrize('error', [MemoryError(), RuntimeError('RESOURCE_EXHAUSTED: Out of memory\nallocating 8')])
-def test_out_of_memory_names_what_could_be_lowered(error, capsys):
-  code, text = ended(error, capsys)
-  assert code == 1 and text.count('\n') == 1 and 'out of memory' in text and 'gamma' in text
+def test_out_of_memory_is_one_line_with_what_to_lower(error, capsys):
+  code, text = ended(error, capsys, memory=lambda: 'lower gamma')
+  reason = ' (RESOURCE_EXHAUSTED: Out of memory)' if str(error) else ''
+  assert code == 1 and text == f'command: error: out of memory{reason}; lower gamma.\n'
 
 
 @pytest.mark.parametrize('number, code, words', [

@@ -21,6 +21,7 @@ from specdec_jax.training import optimizer
 # Values in gin's words, by what the setting takes.
 NO_NUMBER = ["'4'", "''", '[4]', '(4,)', '{}', '{1: 4}', 'True', '@Sampling', '@Sampling()']
 WHOLE_1 = [*NO_NUMBER, 'None', '0', '-1', '1.5', '1e400', '-1e400']
+DRAFTED, LENGTH = [*WHOLE_1, '1025', '1000000'], [*WHOLE_1, str(2 ** 20 + 1), '1000000000000']
 WHOLE_2 = [*WHOLE_1, '1']
 WHOLE_0 = [*NO_NUMBER, 'None', '-1', '0.5', '1e400']
 PROBABILITY = [*NO_NUMBER, 'None', '-0.1', '1.1', '1e400']
@@ -38,12 +39,13 @@ no_sampling = lambda values: [value for value in values if value != '@Sampling()
 or_none = lambda values: [value for value in values if value != 'None']
 
 INPUTS = {'batch_size': WHOLE_1, 'max_input_len': WHOLE_2, 'long_inputs': CHOICE, 'prefix': TEXT, 'buckets': WHOLES,
-          'max_decode_len': WHOLE_1}
-METHOD = {'gamma': or_none(WHOLE_1), 'tree': or_none(WHOLE_1), 'verification': or_none(CHOICE),
+          'max_decode_len': LENGTH}
+METHOD = {'gamma': or_none(DRAFTED), 'tree': or_none(DRAFTED), 'verification': or_none(CHOICE),
           'lenience': or_none(PROBABILITY), 'seed': SEED,
           'logits_processors': ['5', "'x'", 'None', '(5,)', "('x',)", '{}'], 'drafter': OBJECT,
           'sampling': [*OBJECT, 'None']}
-TIMED = {'repeats': WHOLE_1, 'gammas': SOME_WHOLES, 'tie_margin': or_none(NOT_NEGATIVE), 'shown_examples': WHOLE_0}
+TIMED = {'repeats': WHOLE_1, 'gammas': [*SOME_WHOLES, '(4, 1025)'], 'tie_margin': or_none(NOT_NEGATIVE),
+         'shown_examples': WHOLE_0}
 SAMPLINGS = ['5', 'None', '()', '(5,)', "('x',)", '@Sampling()', '(@Sampling,)']
 LENIENCES = ['5', 'None', '()', "('x',)", '(2,)', '(-0.1,)', '(None,)']
 FILE, MODEL = 'gin/inputs/file.gin', 'gin/drafters/model.gin'

@@ -21,10 +21,10 @@ def no_compilation(monkeypatch):
 
 
 @pytest.mark.parametrize('options, message', [
-    ({'gamma': 0}, r'gamma is 0; it must be a whole number of at least 1 \(autoregressive_decode'),
+    ({'gamma': 0}, r'gamma is 0; it must be a whole number from 1 to 1024 \(autoregressive_decode'),
     ({'gamma': -3}, 'gamma is -3;'),
     ({'gamma': 2.5}, 'gamma is 2.5;'),
-    ({'max_decode_len': 0}, 'max_decode_len is 0; it must be a whole number of at least 1'),
+    ({'max_decode_len': 0}, 'max_decode_len is 0; it must be a whole number from 1 to 1048576'),
     ({'max_decode_len': 3.5}, 'max_decode_len is 3.5;'),
     ({'lenience': 1.1}, r'lenience is 1.1; it must be a number in \[0, 1\]'),
     ({'lenience': -0.1}, 'lenience is -0.1;'),
