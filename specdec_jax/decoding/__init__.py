@@ -4,8 +4,9 @@
 iteration, `commit` what is kept of a block, `inputs` the checks of what comes in.
 """
 
-from specdec_jax.decoding.entry import autoregressive_decode, loop_arguments, speculative_decode
+from specdec_jax.decoding.entry import autoregressive_decode, loop_arguments, running_decode, speculative_decode
 from specdec_jax.decoding.loop import decode_loop
 from specdec_jax.decoding.settings import Settings
 
-__all__ = ['Settings', 'autoregressive_decode', 'decode_loop', 'loop_arguments', 'speculative_decode']
+__all__ = ['Settings', 'autoregressive_decode', 'decode_loop', 'loop_arguments', 'running_decode',
+           'speculative_decode']

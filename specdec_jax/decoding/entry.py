@@ -11,6 +11,7 @@ from jaxtyping import Int
 from specdec_jax import checks, rule
 from specdec_jax.decoding import inputs
 from specdec_jax.decoding.loop import decode_loop
+from specdec_jax.decoding.running import Running
 from specdec_jax.decoding.settings import Settings
 from specdec_jax.drafters.interface import Drafter
 from specdec_jax.logits_processors import checked as checked_processors
@@ -73,6 +74,34 @@ def autoregressive_decode(target: Model, tokens: Int[ArrayLike, 'B S'], *, sampl
   settings = Settings(tree=None, max_decode_len=checks.whole('max_decode_len', max_decode_len, 1, checks.MOST_TOKENS))
   return _run(settings, inputs.checked_target(target), None, tokens, sampling, seed=seed, ids=ids, lengths=lengths,
               processors=logits_processors, buckets=buckets)
+
+
+def running_decode(target: Model, drafter: Drafter | Model | None, *, rows: int, length: int,
+                   gamma: int | None = None, tree: Tree | int | None = None, sampling: Sampling = Sampling(),
+                   max_decode_len: int = 128, seed: int = 0, lenience: float = 1.0, verification: str = 'token',
+                   logits_processors: Sequence[Callable] = (), hand_back: int | None = None) -> Running:
+  """A loop that decodes inputs as they come, in rows that are filled again as they end; see `Running`.
+
+  Args:
+    drafter: None is plain decoding.
+    rows, length, hand_back: of `Running`.
+    target, gamma, tree, sampling, max_decode_len, seed, lenience, verification, logits_processors: as in
+      `speculative_decode`.
+
+  Raises:
+    SettingError: as `speculative_decode`.
+  """
+  target, tree_ = inputs.checked_target(target), None
+  if drafter is not None:
+    tree_ = inputs.checked_tree(gamma, tree)
+    rule.check(lenience, verification, tree_.is_chain)
+    drafter = inputs.checked_drafter(drafter, target)
+  settings = Settings(tree=tree_, max_decode_len=checks.whole('max_decode_len', max_decode_len, 1),
+                      verification=verification, lenient=lenience < 1)
+  standardizer = Standardizer.of_target(target, inputs.checked_sampling(sampling),
+                                        checked_processors(logits_processors, target))
+  return Running(target, drafter, settings, standardizer, rows=rows, length=length,
+                 seed=inputs.checked_seed(seed), lenience=lenience, hand_back=hand_back)
 
 
 def loop_arguments(target: Model, drafter: Drafter | None, tokens: Any, settings: Settings, sampling: Sampling,

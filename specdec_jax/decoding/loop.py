@@ -42,12 +42,31 @@ def decode_loop(target, drafter, request: Request, seed: jax.Array, ids: jax.Arr
     lenience: float32 scalar, used where `settings.lenient`.
     settings: static.
   """
-  # Not jax's default generator: under vmap, rbg's numbers depend on the other rows.
-  key = jax.random.key(seed, impl='threefry2x32')
-  keys = jax.vmap(jax.random.fold_in, (None, 0))(key, ids)
-  state = start(target, drafter, request, keys, settings)
-  step = functools.partial(iterate, target, drafter, standardizer, lenience, settings)
-  return finish(lax.while_loop(lambda s: jnp.any(s.running), step, state), settings)
+  state = start(target, drafter, request, seed, ids, settings, settings.room)
+  state, _ = advance(target, drafter, standardizer, lenience, settings, state, len(ids))
+  return finish(state, settings)
+
+
+def advance(target, drafter, standardizer: Standardizer, lenience, settings: Settings, state: State,
+            until) -> tuple[State, jax.Array]:
+  """Iterates until at least so many rows have ended: all of a batch, or some where others take their places.
+
+  Args:
+    target, drafter, standardizer, lenience, settings: as in `decode_loop`.
+    state: of B rows.
+    until: int32 scalar of at most B; rows that had ended before count.
+
+  Returns:
+    The state, and the number of iterations, int32.
+  """
+  def goes_on(carry):
+    return jnp.sum(~carry[0].running, dtype=jnp.int32) < until
+
+  def step(carry):
+    state, iterations = carry
+    return iterate(target, drafter, standardizer, lenience, settings, state), iterations + jnp.int32(1)
+
+  return lax.while_loop(goes_on, step, (state, jnp.int32(0)))
 
 
 def iterate(target, drafter, standardizer: Standardizer, lenience, settings: Settings, state: State) -> State:

@@ -42,24 +42,66 @@ class State(struct.PyTreeNode):
     return self.status == Status.RUNNING
 
 
-def start(target, drafter, request: Request, keys: jax.Array, settings: Settings) -> State:
-  """Encodes the inputs, once per model, and makes empty caches and counts."""
+def row_keys(seed: jax.Array, ids: jax.Array) -> jax.Array:
+  """Typed keys [B] of uint32 seed [] and ids [B]."""
+  # Not jax's default generator: under vmap, rbg's numbers depend on the other rows.
+  key = jax.random.key(seed, impl='threefry2x32')
+  return jax.vmap(jax.random.fold_in, (None, 0))(key, ids)
+
+
+def start(target, drafter, request: Request, seed: jax.Array, ids: jax.Array, settings: Settings,
+          room: int) -> State:
+  """Encodes the inputs, once per model, and makes empty caches and counts.
+
+  Args:
+    target, drafter, request, seed, ids, settings: as in `loop.decode_loop`.
+    room: slots after what is given; `settings.room` of rows that are to run, 0 of those that `put` will place.
+  """
   prefix, prefix_lengths = target.decoder_prefix(request.tokens, request.lengths)
   batch, longest = prefix.shape
-  num_slots = longest + settings.room
+  num_slots = longest + room
   with jax.named_scope('target_encoder'):
     target_cache = target.prefill(request.tokens, num_slots)
   with jax.named_scope('draft_encoder'):
     drafter_state = drafter.prefill(request, num_slots) if settings.tree else None
   return State(
-      text=Text(history=jnp.pad(prefix, ((0, 0), (0, settings.room))), position=prefix_lengths - 1,
+      text=Text(history=jnp.pad(prefix, ((0, 0), (0, room))), position=prefix_lengths - 1,
                 prefix_end=prefix_lengths - 1),
-      keys=keys,
-      status=jnp.full(batch, Status.RUNNING, jnp.int32),
+      keys=row_keys(seed, ids),
+      status=jnp.full(batch, int(Status.RUNNING), jnp.int32),
       scores=jnp.zeros(batch, jnp.float32),
       stats=Stats.zeros(batch, settings.tree),
       target_cache=target_cache, drafter_state=drafter_state,
       trace=Trace.zeros(batch, settings.max_decode_len, settings.tree) if settings.trace else None)
+
+
+def idle(shapes: State) -> State:
+  """As many rows as the shapes have, none of which runs."""
+  def nothing(x):
+    if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+      return row_keys(jnp.uint32(0), jnp.zeros(x.shape, jnp.uint32))
+    return jnp.zeros(x.shape, x.dtype)
+
+  state = jax.tree.map(nothing, shapes)
+  return state.replace(status=jnp.full(shapes.status.shape, int(Status.LENGTH), jnp.int32))
+
+
+def put(state: State, new: State, chosen: jax.Array, rows: jax.Array) -> State:
+  """Puts rows in the places of rows that have ended, of which nothing stays.
+
+  Args:
+    state: of B rows.
+    new: rows from `start`, of inputs that may be shorter, with room or without: what their arrays are smaller by is
+      filled up with zeros, which are no tokens and nothing that is seen.
+    chosen: int32 [n], which of the new rows.
+    rows: int32 [n], the places that they get; B drops one.
+  """
+  def one(old, arrays):
+    taken = arrays[chosen]
+    widths = [(0, 0), *((0, b - a) for a, b in zip(taken.shape[1:], old.shape[1:]))]
+    return old.at[rows].set(jnp.pad(taken, widths) if any(after for _, after in widths) else taken, mode='drop')
+
+  return jax.tree.map(one, state, new)
 
 
 def finish(state: State, settings: Settings) -> Result:

@@ -11,9 +11,10 @@ import sys
 import loops
 import numpy as np
 import tiny
+from refilled import drain
 
 import specdec_jax as sd
-from specdec_jax.decoding import decode_loop
+from specdec_jax.decoding import decode_loop, running, running_decode
 
 SAMPLINGS = {'greedy': sd.Sampling(temperature=0.0), 'sampled': sd.Sampling(temperature=1.0)}
 MESHES = {'one': None, **{f'{d}x{8 // d}': sd.Mesh(data=d, model=8 // d) for d in (1, 2, 4, 8)}}
@@ -33,6 +34,16 @@ def decode(directory, name):
                                  sampling=SAMPLINGS[sampling], seed=3)
   np.savez(f'{directory}/{name}.npz', tokens=result.tokens, scores=result.scores,
            accepted=result.stats.accepted, calls=result.stats.target_calls)
+
+
+def decode_refilled(directory, mesh):
+  """As `decode`, sampled, in four rows that are filled again; how many programs of the loop, and of rows put in."""
+  target, drafter = models(directory, MESHES[mesh])
+  loop = running_decode(target, drafter, rows=4, length=7, gamma=GAMMA, max_decode_len=LENGTH, seed=3)
+  result = drain(loop, tiny.inputs(8), np.arange(8))
+  np.savez(f'{directory}/{mesh}-refilled_sampled.npz', tokens=result.tokens, scores=result.scores,
+           accepted=result.stats.accepted, calls=result.stats.target_calls)
+  return running._advance._cache_size(), running._put._cache_size()
 
 
 def carried(directory, mesh):
@@ -77,8 +88,10 @@ if __name__ == '__main__':
   facts = {'held': held(folder, '2x4'), 'refused': refused(folder)}
   if 'carried' in names:
     facts['carried'] = carried(folder, '2x4')
+  if 'refilled' in names:
+    facts['refilled'] = decode_refilled(folder, '4x2')
   with open(f'{folder}/facts.json', 'w', encoding='utf-8') as f:
     json.dump(facts, f)
   for name in names:
-    if name != 'carried':
+    if name not in ('carried', 'refilled'):
       decode(folder, name)
