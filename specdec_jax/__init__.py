@@ -5,6 +5,8 @@ Names are imported when they are first used, so that `import specdec_jax` is qui
 
 import importlib
 
+from specdec_jax import lazy
+
 __version__ = '0.1.0'
 
 _HOMES = {
@@ -43,7 +45,7 @@ __all__ = list(_HOMES)
 
 def __getattr__(name):
   if name not in _HOMES:
-    raise AttributeError(f"module 'specdec_jax' has no attribute '{name}'")
+    return lazy.attribute(__name__, name)
   home = _HOMES[name]
   if name in ('theory', 'logits_processors', 'tpu'):
     return importlib.import_module(f'{home}.{name}')
@@ -53,4 +55,4 @@ def __getattr__(name):
 
 
 def __dir__():
-  return sorted(list(globals()) + __all__)
+  return lazy.names(__name__)

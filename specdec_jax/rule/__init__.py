@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, Int32, Key
 
-from specdec_jax import checks
+from specdec_jax import checks, lazy
 from specdec_jax.errors import SettingError
 from specdec_jax.rule.block import verify_block
 from specdec_jax.rule.greedy import verify_greedy_tree
@@ -21,6 +21,7 @@ from specdec_jax.rule.token import verify_tree
 from specdec_jax.tree import Tree
 
 __all__ = ['VERIFICATIONS', 'check', 'residual', 'verify', 'verify_block', 'verify_greedy_tree', 'verify_tree']
+lazy.show_modules(__name__)
 
 VERIFICATIONS = ('token', 'block')
 
