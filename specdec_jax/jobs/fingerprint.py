@@ -20,6 +20,16 @@ def of_examples(examples: Iterable) -> str:
   return seen.hexdigest()
 
 
+def of_pairs(pairs: Iterable) -> str:
+  """Of the ids of training pairs, (source, target), in their order."""
+  seen = hashlib.sha256()
+  for pair in pairs:
+    for ids in pair:
+      array = np.asarray(ids, np.int32)
+      seen.update(len(array).to_bytes(8, 'little') + array.tobytes())
+  return seen.hexdigest()
+
+
 def of_weights(tree: Any) -> str:
   """Of every number in a model or drafter, its shape and type, and of the models' sizes and vocabularies.
 

@@ -12,7 +12,7 @@ from specdec_jax.checkpoints.directory import save_model
 from specdec_jax.checkpoints.storage import STORAGES
 from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.errors import SettingError
-from specdec_jax.jobs import output, settings
+from specdec_jax.jobs import claims, fingerprint, output, settings
 from specdec_jax.model import Model
 from specdec_jax.models.config import GPT2Config, T5Config
 from specdec_jax.parallel.mesh import Mesh
@@ -55,7 +55,8 @@ def train(output_dir: str, config: T5Config | GPT2Config = gin.REQUIRED,
   """Trains into `output_dir`/model; a run that was stopped goes on from its last checkpoint.
 
   Args:
-    output_dir: claimed by `launch.main`; checkpoints and log.jsonl lie in it.
+    output_dir: claimed by `launch.main`; checkpoints and log.jsonl lie in it. It belongs to its pairs, vocabulary,
+      init_from and teacher: with others it is refused.
     config: the model's sizes; its dropout_rate and dtype hold for training.
     vocabulary: of source and target; a decoder-only model learns its EOS.
     train_pairs: lists of (source ids, target ids), one list a source of them.
@@ -93,6 +94,10 @@ def train(output_dir: str, config: T5Config | GPT2Config = gin.REQUIRED,
     raise SettingError('train.teacher has another vocabulary than train.vocabulary; distillation needs one for both.')
   if divergence == 'tvd' and (teacher is None or label_smoothing):
     raise SettingError("train.divergence is 'tvd'; use 'kl', or with a train.teacher and no label smoothing 'tvd'.")
+  claims.tie_contents(output_dir, {
+      'vocabulary': vocabulary.digest, 'training pairs': fingerprint.of_pairs(concatenate(train_pairs)),
+      'validation pairs': fingerprint.of_pairs(validation_pairs), 'init_from': fingerprint.of_weights(init_from),
+      'teacher': fingerprint.of_weights(teacher)})
   in_batches = lambda pairs: Batches(
       pairs, tokens_per_batch, seed, buckets, source_buckets,
       microbatches * (mesh.data if mesh else 1), config.pad_id)

@@ -23,6 +23,14 @@ def test_every_part_of_the_examples_counts():
   assert len({seen, *map(fingerprint.of_examples, others)}) == len(others) + 1
 
 
+def test_every_id_of_training_pairs_counts():
+  pairs = [([5, 6, 1], [7, 1]), ([8, 1], [9, 10, 1])]
+  seen = fingerprint.of_pairs(pairs)
+  assert seen == fingerprint.of_pairs([(np.array(s), tuple(t)) for s, t in pairs])
+  others = [pairs[::-1], pairs[:1], [([5, 6], [1, 7, 1]), pairs[1]], [([5, 6, 1], [7, 2]), pairs[1]], []]
+  assert len({seen, *map(fingerprint.of_pairs, others)}) == len(others) + 1
+
+
 def test_every_bit_of_the_weights_counts(target):
   seen = fingerprint.of_weights(target)
   assert seen == fingerprint.of_weights(target.replace(params=jax.tree.map(np.asarray, target.params)))

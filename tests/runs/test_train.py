@@ -5,6 +5,8 @@ import pytest
 import tiny
 
 from specdec_jax.checkpoints.directory import load_model
+from specdec_jax.errors import OutputError
+from specdec_jax.jobs.claims import claimed
 from specdec_jax.parallel.mesh import Mesh
 from specdec_jax.runs import train as train_lib
 from specdec_jax.training import optimizer as optimizer_lib
@@ -20,11 +22,12 @@ def run(tmp_path):
   pairs = list(zip(ids, ids[::-1]))
 
   def train(**settings):
-    return train_lib.train(
-        str(tmp_path / 'out'), **{**dict(
-            config=tiny.config(num_pieces=0), vocabulary=vocabulary, train_pairs=[pairs], validation_pairs=pairs,
-            make_optimizer=optimizer_lib.optimizer, steps=2, tokens_per_batch=64, buckets=(16, 32),
-            source_buckets=(16, 32)), **settings})
+    with claimed(str(tmp_path / 'out'), {}) as directory:
+      return train_lib.train(
+          directory, **{**dict(
+              config=tiny.config(num_pieces=0), vocabulary=vocabulary, train_pairs=[pairs], validation_pairs=pairs,
+              make_optimizer=optimizer_lib.optimizer, steps=2, tokens_per_batch=64, buckets=(16, 32),
+              source_buckets=(16, 32)), **settings})
 
   return train, tmp_path / 'out'
 
@@ -49,3 +52,16 @@ def test_a_run_on_a_mesh_writes_a_model_and_its_report(run):
 def test_bad_settings_are_one_line(run, wrong, words):
   with pytest.raises(ValueError, match=words):
     run[0](**wrong)
+
+
+def test_a_directory_belongs_to_its_data_and_models(run):
+  train, directory = run
+  train(steps=1)
+  model = load_model(directory / 'model')
+  pairs = [([5, 1], [6, 1])]
+  for change, words in ((dict(train_pairs=[pairs]), 'The training pairs have changed since'),
+                        (dict(validation_pairs=pairs), 'The validation pairs have changed since'),
+                        (dict(init_from=model), 'The init_from has changed since'),
+                        (dict(teacher=model), 'The teacher has changed since')):
+    with pytest.raises(OutputError, match=words):
+      train(**change)
