@@ -12,6 +12,7 @@ from specdec_jax.tpu import tables
 from specdec_jax.tpu.chips import CHIPS, get_chip
 from specdec_jax.tpu.planner import plan as compile_plan
 from specdec_jax.tpu.traffic import Assumptions
+from specdec_jax.tree import Tree
 
 
 def _model(name: str, value: Any) -> Any:
@@ -22,7 +23,9 @@ def _model(name: str, value: Any) -> Any:
 
 @arguments.checked(
     target=_model, draft=arguments.optional(_model), chip=arguments.text_of(tuple(CHIPS)),
-    topology=arguments.optional(arguments.text), gamma=settings.GAMMA, batch=arguments.at_least(1),
+    topology=arguments.optional(arguments.text), gamma=arguments.optional(settings.GAMMA),
+    tree=arguments.optional(settings.tree), nodes=arguments.optional(arguments.at_least(1)),
+    acceptance_by_rank=arguments.optional(arguments.tuple_of(arguments.probability)), batch=arguments.at_least(1),
     input_length=arguments.at_least(1), max_decode_len=arguments.at_least(1), sampling=settings.SAMPLING,
     alpha=arguments.optional(arguments.probability), dtype=arguments.text_of(('bfloat16', 'float32')),
     layer_seconds=arguments.not_negative, collective_seconds=arguments.not_negative, data=arguments.at_least(1),
@@ -30,18 +33,19 @@ def _model(name: str, value: Any) -> Any:
     grid_batches=arguments.tuple_of(arguments.at_least(1)),
     grid_chips=arguments.tuple_of(arguments.text_of(tuple(CHIPS))))
 def plan(output_dir: str, target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v4',
-         topology: str | None = None, gamma: int = 7, batch: int = 1, input_length: int = 128,
+         topology: str | None = None, gamma: int | None = None, batch: int = 1, input_length: int = 128,
          max_decode_len: int = 128, sampling: Sampling = Sampling(temperature=0.0),
          alpha: float | None = None, dtype: str = 'bfloat16', layer_seconds: float = 15e-6,
          collective_seconds: float = 10e-6, data: int = 1, split_draft: bool = False, passes: bool = True,
          grid_gammas: Sequence[int] = (3, 5, 7), grid_batches: Sequence[int] = (1, 4, 16, 64, 256),
-         grid_chips: Sequence[str] = tuple(CHIPS)) -> dict:
+         grid_chips: Sequence[str] = tuple(CHIPS), tree: Tree | int | None = None, nodes: int | None = None,
+         acceptance_by_rank: Sequence[float] | None = None) -> dict:
   """Writes plan.json, plan.md, plan.png and program.txt into output_dir and prints plan.md.
 
   Args:
     output_dir: claimed by `launch.main`.
-    target, draft, chip, gamma, batch, input_length, max_decode_len, sampling, alpha,
-      dtype, data, split_draft, passes: as in `tpu.plan`.
+    target, draft, chip, gamma, tree, nodes, batch, input_length, max_decode_len, sampling, alpha,
+      acceptance_by_rank, dtype, data, split_draft, passes: as in `tpu.plan`.
     topology: as there; the smallest slice of the chip by default.
     layer_seconds, collective_seconds: see `traffic.Assumptions`.
     grid_gammas, grid_batches, grid_chips: of the table of predictions, which needs an alpha.
@@ -57,7 +61,8 @@ def plan(output_dir: str, target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small
     grid = tables.grid(target, draft, alpha, grid_gammas, grid_batches, grid_chips, dtype=dtype, **shape)
   found = compile_plan(
       target, draft, chip, topology, gamma, batch, sampling=sampling, alpha=alpha, dtype=dtype,
-      data=data, split_draft=split_draft, passes=passes, tell=note, **shape)
+      data=data, split_draft=split_draft, passes=passes, tell=note, tree=tree, nodes=nodes,
+      acceptance_by_rank=acceptance_by_rank, **shape)
   result: dict[str, Any] = {'plan': tables.to_json(found)}
   text = tables.markdown(found)
   if rows := tables.papers_rows(found):

@@ -59,6 +59,8 @@ RUNS = {run.name: run for run in (
     Run('figures', "Draw the paper's figures 1 to 5 for a pair of models.", ('inputs', 'drafter', 'sampling')),
     Run('plan', 'Compile for a TPU that need not be there: memory, traffic, predicted speed.',
         keeps_results=False, on_cpu=True),
+    Run('plan_trees', 'Predict draft trees for a TPU over drafts, chips, batches and sizes.',
+        keeps_results=False, on_cpu=True),
     Run('train', 'Train, fine-tune or distil a model.'),
     Run('fit_ngram', 'Count texts into a unigram or bigram table, which drafts.', ('inputs',)),
     Run('fit_vocabulary', 'Fit the vocabulary of a decoder-only model.', ('inputs',)),

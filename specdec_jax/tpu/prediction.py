@@ -155,13 +155,13 @@ def predict(deployment: Deployment, tree: Tree | int | None, ranks: float | Sequ
     ranks: `Predicted.acceptance_by_rank`; for a chain alpha is enough.
   """
   tree, ranks = _tree(tree), _ranks(ranks)
-  at = _times(deployment, tree, ranks)
+  at = times(deployment, tree, ranks)
   if ranks is None or tree is None:
     return at
-  speeds = {g: _times(deployment, Tree.chain(g), ranks).speed_up or 0.0 for g in range(1, _MOST_GAMMA + 1)}
+  speeds = {g: times(deployment, Tree.chain(g), ranks).speed_up or 0.0 for g in range(1, _MOST_GAMMA + 1)}
   best = max(speeds, key=lambda g: speeds[g])
   of_batch = {b: dataclasses.replace(deployment, batch=b) for b in _BATCHES}
-  speed_up_of = {b: _times(d, tree, ranks).speed_up or 0.0 for b, d in of_batch.items()
+  speed_up_of = {b: times(d, tree, ranks).speed_up or 0.0 for b, d in of_batch.items()
                  if b == 1 or holds(d, tree.num_nodes)}
   less = [b for b, s in speed_up_of.items() if s < 0.9 * speed_up_of[1]]
   return dataclasses.replace(at, best_gamma=best if speeds[best] > 1 else 0,
@@ -213,7 +213,7 @@ def speed_up_on_v4(tokens_per_call: float, tree: Tree | int, batch: int = 1, tar
   deployment = Deployment(
       target=shapes.abstract_model(target), drafter=shapes.abstract_drafter(draft), chip=get_chip('v4'),
       topology='1x1x1', batch=batch, input_length=128, max_decode_len=128)
-  at = _times(deployment, _tree(tree), None)
+  at = times(deployment, tree)
   return tokens_per_call * at.target_step / (at.drafting + at.verify_pass)
 
 
@@ -238,7 +238,9 @@ def _draft_seconds(deployment: Deployment, nodes: int, tokens: int = 1) -> float
   return 0.0 if work is None else deployment.seconds(work, of_draft=True)
 
 
-def _times(deployment: Deployment, tree: Tree | None, ranks: tuple[float, ...] | None) -> Predicted:
+def times(deployment: Deployment, tree: Tree | int | None, ranks: float | Sequence[float] | None = None) -> Predicted:
+  """`predict` without the best gamma and the batch from which drafts pay less: for tables of many."""
+  tree, ranks = _tree(tree), _ranks(ranks)
   nodes, levels = (0, ()) if tree is None else (tree.num_nodes, fed_by_level(tree))
   step, verify = _target_seconds(deployment, 1, 0), _target_seconds(deployment, nodes + 1, nodes)
   drafting = sum(times * _draft_seconds(deployment, nodes, tokens)

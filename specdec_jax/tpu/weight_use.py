@@ -21,7 +21,7 @@ class Audit:
     reads: bytes of each weight read from HBM, over its size; {'target/decoder/...': 1.0}.
     sizes: bytes of each of those weights, on one device.
     rewritten: weights that the program copies, transposes or converts, anywhere in it.
-    copied_caches: whole caches copied within HBM in the loop.
+    copied_caches: whole caches that are copied within HBM in the loop, or made anew there.
     collectives: how many of each kind an iteration, {'all-reduce': 72}.
   """
 
@@ -53,7 +53,7 @@ def audit(text: str, cache_dims=(), inner_trips: int = 1) -> Audit:
     inner_trips: how often a loop within the decoding loop turns (the text does not say): gamma - 1.
   """
   module = hlo.parse(text)
-  walk = _Walk(module, {tuple(sorted(d)) for d in cache_dims}, inner_trips)
+  walk = _Walk(module, {tuple(d) for d in cache_dims}, inner_trips)
   walk.computation(module.entry, [], 1, False)
   loop = walk.loops[-1] if walk.loops else None
   reads, collectives = (walk.reads, walk.collectives) if loop is None else loop
@@ -66,6 +66,7 @@ class _Walk:
 
   def __init__(self, module, cache_dims, inner_trips):
     self.module, self.cache_dims, self.inner_trips = module, cache_dims, inner_trips
+    self.sorted_dims = [sorted(dims) for dims in cache_dims]
     self.reads, self.collectives, self.sizes = collections.Counter(), collections.Counter(), {}
     self.rewritten, self.copied_caches, self.loops = [], [], []
 
@@ -93,8 +94,7 @@ class _Walk:
       return None
     for kind in self._collectives(i):
       self.collectives[kind] += times
-    if in_loop and i.op == 'copy' and any(
-        tuple(sorted(a.dims)) in self.cache_dims and not a.on_chip for a in i.arrays):
+    if in_loop and self._makes_a_cache(i):
       self.copied_caches.append(f'{i.name}: {i.type}')
     if i.op in _PREFETCHES and weights:
       return self._prefetch(i, weights[0], times)
@@ -106,6 +106,16 @@ class _Walk:
       if isinstance(weight, _Weight):
         self._use(i, position, weight, times)
     return self._rewrite(i, given)
+
+  def _makes_a_cache(self, i) -> bool:
+    """Whether the result is a whole cache in HBM that is not the old one with some places written."""
+    if i.op == 'copy':
+      return any(sorted(a.dims) in self.sorted_dims and not a.on_chip for a in i.arrays)
+    made = sum(a.dims in self.cache_dims and not a.on_chip for a in i.arrays)
+    if i.op != 'fusion':
+      return i.op in _LOOKUPS and made > 0
+    body = self.module.computations.get(i.called('calls'), ())
+    return made > sum(j.op == 'dynamic-update-slice' and j.arrays[0].dims in self.cache_dims for j in body)
 
   def _collectives(self, i) -> list[str]:
     """The kind of a collective, or of those within what an instruction calls: tpu7x has its sparse cores do them."""

@@ -77,11 +77,19 @@ OF_RUNS = {
         'example': WHOLE_0, 'shown_examples': WHOLE_0, 'seed': SEED,
         'formats': ['5', "'png'", '()', "('pdf',)", '(5,)', 'None']}),
     'plan': (['gin/runs/plan.gin'], {
-        'target': ['5', 'None', '[]', 'True'], 'draft': ['5', '[]', 'True'], 'chip': CHOICE, 'gamma': WHOLE_1,
+        'target': ['5', 'None', '[]', 'True'], 'draft': ['5', '[]', 'True'], 'chip': CHOICE,
+        'gamma': or_none(WHOLE_1), 'nodes': or_none(WHOLE_1), 'tree': ["'x'", '0', '(-1,)', '0.5'],
+        'acceptance_by_rank': ['0.5', "'x'", '()', '(1.5,)', "('x',)"],
         'batch': WHOLE_1, 'input_length': WHOLE_1, 'max_decode_len': WHOLE_1, 'alpha': or_none(PROBABILITY),
         'dtype': CHOICE, 'layer_seconds': NOT_NEGATIVE, 'collective_seconds': NOT_NEGATIVE, 'data': WHOLE_1,
         'split_draft': FLAG, 'passes': FLAG, 'grid_gammas': SOME_WHOLES, 'grid_batches': SOME_WHOLES,
         'grid_chips': ["'v4'", "('v9',)", '5', '()', 'None'], 'sampling': [*OBJECT, 'None'], 'topology': ['5', '[]']}),
+    'plan_trees': (['gin/runs/plan_trees.gin'], {
+        'target': ['5', 'None', '[]', 'True'], 'batches': SOME_WHOLES, 'nodes': SOME_WHOLES, 'input_length': WHOLE_1,
+        'pairs': ['5', '()', "('x',)", "(('x', 2),)", '((5, 0.5),)', "(('x', 0.5, 1),)"], 'max_decode_len': WHOLE_1,
+        'places': ['5', '()', "('v4',)", "(('v9', '1x1'),)", "(('v4', 1),)"], 'layer_seconds': NOT_NEGATIVE,
+        'sampling': [*OBJECT, 'None'],
+        'compiled': ['5', '(5,)', "(('x', 'v4', '1x1x1', 1),)", "(('x', 'v4', '1x1x1', 0, 7),)", 'None']}),
     'fit_ngram': (['gin/runs/fit_ngram.gin', FILE], {
         'order': [*WHOLE_1, '3'], 'successors': WHOLE_1, 'field': CHOICE, 'vocabulary': OBJECT}),
     'fit_vocabulary': (['gin/runs/fit_vocabulary.gin', FILE], {
