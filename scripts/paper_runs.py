@@ -34,7 +34,7 @@ def run(config: str, directory: pathlib.Path, settings=(), name: str = 'report.j
     name: of the report.
 
   Returns:
-    The report; None where the run failed, which it has said on stderr.
+    The report; None where the run failed, which it has reported on stderr.
 
   Raises:
     OutputError: the directory was begun with other settings, or cannot be written.

@@ -165,7 +165,7 @@ class Model(struct.PyTreeNode):
             jnp.ones(batch, jnp.int32))
 
   def check_lengths(self, tokens, lengths, max_decode_len: int):
-    """int32 [B] of prompts that fit the model with what is decoded behind them, or None."""
+    """int32 [B] of prompts that fit the model with what is decoded after them, or None."""
     if not self.config.decoder_only:
       if lengths is not None:
         raise SettingError('lengths are those of prompts, and this model has an encoder: its '

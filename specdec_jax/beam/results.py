@@ -14,7 +14,7 @@ class BeamStats(struct.PyTreeNode):
     target_calls: passes of the target that the row needed, int32 [B].
     steps: by how many tokens its beams grew, int32 [B]; the plain search needs a call for each.
     drafted: drafted steps that could still be taken, int32 [B]: none past max_decode_len
-      and none behind the end of the search.
+      and none after the end of the search.
     accepted: those of them that were taken, int32 [B]: all of the target's live beams were
       among the drafted ones.
   """
@@ -39,7 +39,7 @@ class BeamResult(struct.PyTreeNode):
   """A finished search, on the host. Beams are in ascending order of score, best last.
 
   Attributes:
-    tokens: int32 [B, W, L], EOS included, 0 behind it.
+    tokens: int32 [B, W, L], EOS included, 0 after it.
     lengths: int32 [B, W], EOS counted, 0 where a slot is empty.
     scores: float32 [B, W]: log-probability (nats) / ((5 + length) / 6) ** alpha, or where a
       row finished no text the log-probabilities of its live beams; -1e7 where a slot is empty.

@@ -116,7 +116,7 @@ def _continue(logits, scores, standardizer, eos_ids, layout):
   left = jax.vmap(lambda t, taken: t.at[taken].set(-jnp.inf))(totals, own)
   place = jnp.concatenate([own, lax.top_k(left, drafted - width)[1]], axis=1)
   chosen = pick(totals, place)
-  # A hypothesis that nothing stands behind is fed a token that every model has.
+  # A hypothesis that nothing follows is fed a token that every model has.
   tokens = jnp.where(chosen == -jnp.inf, 0, pick(tokens.reshape(batch, -1), place))
   return place // drafted, tokens, chosen
 
@@ -129,7 +129,7 @@ def _replay(beams, lineage, tree, found, layout, eos_ids, alpha):
     int32 [B, gamma + 1, W], meant up to the number of steps.
   """
   batch, width = beams.log_probs.shape
-  levels = lambda values: jnp.pad(  # nothing is drafted behind the last level
+  levels = lambda values: jnp.pad(  # nothing is drafted after the last level
       values[:, layout.level(1):], ((0, 0), (0, layout.drafted)), constant_values=-1,
   ).reshape(batch, layout.gamma + 1, layout.drafted).transpose(1, 0, 2)
 

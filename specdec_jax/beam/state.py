@@ -26,7 +26,7 @@ class Beams(struct.PyTreeNode):
   """A search between two steps; every row is at its own."""
 
   step: jax.Array  # int32 [B], tokens that the live beams have
-  tokens: jax.Array  # int32 [B, W, L + 1] live beams, the start token first, 0 behind the last
+  tokens: jax.Array  # int32 [B, W, L + 1] live beams, the start token first, 0 after the last
   log_probs: jax.Array  # float32 [B, W] of the live beams
   finished: jax.Array  # int32 [B, W, L + 1] texts that ended in EOS
   scores: jax.Array  # float32 [B, W] of those, log-probability / length penalty

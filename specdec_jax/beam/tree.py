@@ -7,7 +7,7 @@ A cache row serves all beams of an input:
 
 The slots of a position hold the W beams that were live there, once; `Lineage` says
 which of them a live beam continues, so beams are never moved. The tree holds the
-live beams' last tokens, behind them gamma levels of u drafted ones, and before them
+live beams' last tokens, after them gamma levels of u drafted ones, and before them
 the tokens that the draft has not yet been fed.
 """
 
@@ -101,7 +101,7 @@ def plant(beams: Beams, lineage: Lineage, layout: Layout) -> Tree:
 
 
 def grow(tree: Tree, start, parents, tokens) -> Tree:
-  """Adds the nodes from `start` on: tokens int32 [B, n] behind parents int32 [B, n]."""
+  """Adds the nodes from `start` on: tokens int32 [B, n] after parents int32 [B, n]."""
   count, size = parents.shape[1], tree.tokens.shape[1]
   itself = jnp.arange(size) == (start + jnp.arange(count))[:, None]
   write = lambda old, new: lax.dynamic_update_slice_in_dim(old, new, start, axis=1)

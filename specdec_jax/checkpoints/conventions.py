@@ -19,7 +19,7 @@ _SENTINELS = {32_000: 100, 250_000: 100, 256_000: 300}
 
 
 def assumed(config: Config, fields: Collection[str]) -> list[str]:
-  """A sentence on the fields that nothing said."""
+  """A sentence on the fields that nothing gives."""
   names = [name for name in OF_T5X if name in fields]
   if not names:
     return []
@@ -43,7 +43,7 @@ def num_pieces(config: Config, vocabulary: Tokenizer, extra_ids: int | None) -> 
   Args:
     config: with the rows of the model.
     vocabulary: with the pieces of its file.
-    extra_ids: sentinels behind the pieces, where the user says it; else tokenizer_config.json beside the file
+    extra_ids: sentinels after the pieces, where the user gives it; else tokenizer_config.json beside the file
       does, or what is known of files with so many pieces, as far as the model has rows for them.
   """
   pieces, rows = vocabulary.size, config.vocab_size
@@ -57,7 +57,7 @@ def num_pieces(config: Config, vocabulary: Tokenizer, extra_ids: int | None) -> 
   padding = rows - pieces - extra
   if padding < 0 or not (padding or extra):
     return pieces + extra, []  # the configuration refuses more than there are rows
-  return pieces + extra, [f"The vocabulary '{vocabulary.path}' has {pieces} pieces, and {extra} sentinels behind them "
+  return pieces + extra, [f"The vocabulary '{vocabulary.path}' has {pieces} pieces, and {extra} sentinels after them "
                           f'({why}); the last {padding} of {rows} rows are padding, which is never decoded.']
 
 

@@ -111,7 +111,7 @@ def prepare(path: str | os.PathLike, checkpoint_format: str, *, vocabulary: str 
     gin_file: sets fields of the configuration; what it says goes before all else.
     storage: 'float32', 'bfloat16' (computes in bfloat16 too) or 'int8'; by default
       as the checkpoint's own matrices, bfloat16 or float32, computed in float32.
-    extra_ids: sentinels behind the SentencePiece file's pieces; see `conventions.num_pieces`.
+    extra_ids: sentinels after the SentencePiece file's pieces; see `conventions.num_pieces`.
     activation: of the feed-forward layers of a T5X checkpoint, a name of `activations.ACTIVATIONS`, where the
       checkpoint carries no configuration; whether they are gated is seen.
     ignore: settings of a Hugging Face checkpoint to pass over; see `generation.notes`.

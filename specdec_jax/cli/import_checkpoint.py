@@ -20,7 +20,7 @@ _DTYPE = flags.DEFINE_enum(
     'dtype', None, storage.STORAGES,
     'How matrices are stored (bfloat16: computed in, too); default: as in the checkpoint.')
 _EXTRA_IDS = flags.DEFINE_integer(
-    'extra_ids', None, "Sentinels behind the SentencePiece file's pieces; default: as tokenizer_config.json beside it "
+    'extra_ids', None, "Sentinels after the SentencePiece file's pieces; default: as tokenizer_config.json beside it "
     "says, else T5's and mT5's 100 and UMT5's 300 for files of their size, where the model has rows for them.",
     lower_bound=0)
 _ACTIVATION = flags.DEFINE_enum(

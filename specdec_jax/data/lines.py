@@ -1,4 +1,4 @@
-"""Lines of UTF-8 files, gzipped or not, local or gs://, and what is wrong with one, told with its number."""
+"""Lines of UTF-8 files, gzipped or not, local or gs://, and what is wrong with one, by its number."""
 
 import gzip
 import json
@@ -19,7 +19,7 @@ class BadLine(Exception):
 
 
 class Faults:
-  """The bad lines of a file, of which the first few are told in one message."""
+  """The bad lines of a file, of which the first few are named in one message."""
 
   def __init__(self, path: str):
     self._path, self._first, self._count = path, [], 0
@@ -61,7 +61,7 @@ def raw_lines(path: str, what: str = 'input file') -> Iterator[tuple[int, bytes]
         if line.strip():
           yield number, line.removesuffix(b'\n').removesuffix(b'\r')
     except (EOFError, zlib.error, gzip.BadGzipFile) as e:
-      raise InputError(f"'{path}' is truncated or not gzip (behind line {number + 1}: {e}).") from e
+      raise InputError(f"'{path}' is truncated or not gzip (after line {number + 1}: {e}).") from e
 
 
 def decoded(line: bytes) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from specdec_jax.errors import InputError
 
 _PAD = {'wordpiece': '[PAD]', 'bpe': '<pad>'}  # id 0, in no text
-_EOS = {'wordpiece': '[SEP]', 'bpe': '<|endoftext|>'}  # id 1, also what every text begins behind
+_EOS = {'wordpiece': '[SEP]', 'bpe': '<|endoftext|>'}  # id 1, also what comes before every text
 
 
 def fit_tokenizer(texts: Iterable[str], size: int = 8192, kind: str = 'wordpiece', lowercase: bool = False):

@@ -17,7 +17,7 @@ class LookupDrafter(struct.PyTreeNode):
   """Drafts what followed, the last time that the same tokens stood there.
 
   The last tokens of the text, up to max_match of them, are looked for in the row's
-  input and in what the row has generated; the token behind the longest match is the
+  input and in what the row has generated; the token after the longest match is the
   guess. Among equally long matches the latest counts, and the output's before the
   input's. Where not even one token matches, the guess is the input's token at the same
   place of the text (its EOS from its end on): right where the output follows the

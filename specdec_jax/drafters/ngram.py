@@ -56,7 +56,7 @@ class NGramDrafter(struct.PyTreeNode):
     """Counts target texts.
 
     Args:
-      texts: ids of each, EOS last; what stands behind an EOS (padding) is left out.
+      texts: ids of each, EOS last; what follows an EOS (padding) is left out.
       order: 1 is a unigram table, 2 a bigram table.
       successors: K, most successors kept of a token.
       vocabulary: of the ids; gives V and EOS, and other vocabularies are refused later.

@@ -18,7 +18,7 @@ class ParallelDrafter(struct.PyTreeNode):
   `heads(params, state, history, position, gamma) -> logits [B, gamma, V']` is called once
   a block. Head i speaks of token i of the block without seeing the tokens before it in
   the block: history int32 [B, N] holds the text up to `position` int32 [B] and nothing
-  that means anything behind it. Each token is drawn from its head's standardised distribution; logits
+  that means anything after it. Each token is drawn from its head's standardised distribution; logits
   processors see the drafts before it.
 
   Attributes:

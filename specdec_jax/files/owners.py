@@ -1,4 +1,4 @@
-"""Which process this is, told so that another one can see later whether it still runs."""
+"""Which process this is, in words by which another one can see later whether it still runs."""
 
 import contextlib
 import dataclasses

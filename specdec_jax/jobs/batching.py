@@ -34,7 +34,7 @@ def bucket_lengths(max_input_len: int, buckets: Sequence[int] = ()) -> list[int]
 
 
 def key_id(example_id) -> int:
-  """The number behind an example's random keys: its id where that is a number, else a hash."""
+  """The number that an example's random keys come from: its id where that is a number, else a hash."""
   text = str(example_id)
   digits = text.lstrip('0') or '0'  # Python reads no more than 4,300
   number = int(digits) if text.isascii() and text.isdecimal() and len(digits) <= 10 else -1

@@ -1,6 +1,6 @@
 """What all decoders share about their caches: places are written row by row, and what a rewind leaves is never read.
 
-A cache is a list of {'key', 'value'} [B, H, L, D], one a layer. What a slot holds is said by the pass that reads it:
+A cache is a list of {'key', 'value'} [B, H, L, D], one a layer. What a slot holds is known to the pass that reads it:
 `visible` alone decides what a query sees, so stale slots need not be removed.
 """
 

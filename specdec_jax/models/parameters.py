@@ -45,7 +45,7 @@ def _shapes(config) -> Shapes:
 def check_parameters(found: Shapes, config: T5Config | GPT2Config, source: str) -> None:
   """Raises CheckpointError that lists all that is missing, superfluous or of another shape."""
   layers = max(config.num_decoder_layers, 0 if config.decoder_only else config.num_encoder_layers)
-  if layers > len(found):  # told before any is listed: a damaged number may be a thousand million
+  if layers > len(found):  # refused before any is listed: a damaged number may be a thousand million
     raise CheckpointError(f'{source} has {len(found)} parameters, fewer than the {layers} layers of its configuration; '
                           'use the configuration that they were made with.')
   expected = parameter_shapes(config)

@@ -58,7 +58,7 @@ def placement(config, mesh: Mesh, replicated: bool = False) -> Callable[[str, np
     _check_divides(config, mesh.model)
 
   def put(path, value):
-    known = expected.get(path) == value.shape  # what is not will be told by the caller
+    known = expected.get(path) == value.shape  # what is not is for the caller to refuse
     split = known and not replicated
     spec = partition.spec(path, value.shape, config.num_heads, devices) if split else P()
     return jax.make_array_from_callback(

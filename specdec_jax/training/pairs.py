@@ -40,7 +40,7 @@ def text_pairs(examples: Iterable, vocabulary, field: str = 'text', pack: int = 
     examples: of `data.examples.Example`.
     vocabulary: of the model.
     field: 'text' (a file's texts) or 'reference' (a task's targets).
-    pack: put whole texts, shuffled by `seed`, behind each other into rows of up to so many tokens, so
+    pack: put whole texts, shuffled by `seed`, one after another into rows of up to so many tokens, so
       that little is padding; longer texts are left out. 0 leaves every text a row.
   """
   rows = [np.array(vocabulary.encode(text) + [vocabulary.eos_id], np.int32)
@@ -49,7 +49,7 @@ def text_pairs(examples: Iterable, vocabulary, field: str = 'text', pack: int = 
 
 
 def _pack(rows, length, seed):
-  """Each row goes behind the fullest of a few open ones that it fits."""
+  """Each row goes after the fullest of a few open ones that it fits."""
   packed, open_rows = [], []  # lists of rows, and (tokens, list) of those not yet full
   for i in np.random.default_rng(seed).permutation(len(rows)):
     if len(rows[i]) > length:

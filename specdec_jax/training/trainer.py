@@ -35,7 +35,7 @@ class TrainState(struct.PyTreeNode):
 
 
 def shift_right(targets, start_id: int):
-  """Decoder inputs of teacher forcing: the targets behind the start token."""
+  """Decoder inputs of teacher forcing: the targets after the start token."""
   return jnp.pad(targets[:, :-1], ((0, 0), (1, 0)), constant_values=start_id)
 
 

@@ -46,7 +46,7 @@ def test_num_pieces(tmp_path, pieces, rows, tokenizer, extra_ids, found, why):
   if rows == pieces:
     assert told == []
     return
-  assert len(told) == 1 and f'{pieces} pieces, and {found - pieces} sentinels behind them (' in told[0]
+  assert len(told) == 1 and f'{pieces} pieces, and {found - pieces} sentinels after them (' in told[0]
   assert why in told[0] and f'the last {rows - found} of {rows} rows are padding, which is never decoded' in told[0]
 
 

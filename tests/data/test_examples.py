@@ -145,7 +145,7 @@ def test_bytes_that_are_no_utf8_are_refused(tmp_path, data, message, suffix):
 def test_damaged_gzip_files_are_refused(tmp_path, damage):
   whole = gzip.compress(b''.join(b'text %d\n' % i for i in range(1000)))
   (tmp_path / 'b.txt.gz').write_bytes(damage(whole))
-  with pytest.raises(InputError, match=r"b.txt.gz' is truncated or not gzip \(behind line \d+: "):
+  with pytest.raises(InputError, match=r"b.txt.gz' is truncated or not gzip \(after line \d+: "):
     read_examples(tmp_path / 'b.txt.gz')
 
 

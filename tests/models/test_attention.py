@@ -134,6 +134,25 @@ def test_padding_of_the_encoder_tokens_reaches_nothing(name, value):
   np.testing.assert_allclose(logits, wanted, atol=2e-4)
 
 
+@pytest.mark.parametrize('value', BROKEN)
+@pytest.mark.parametrize('name', ['t5 v1.1', 'umt5'])
+def test_garbage_in_the_padding_of_the_cross_cache_reaches_nothing(name, value):
+  """Whatever stands in its keys and values there: broken keys, huge values; broken values are never kept."""
+  model, before = families.make(name), (np.pad(tiny.inputs(BATCH), ((0, 0), (0, 3))),)
+  broken = families.with_embedding(model, 0, value)
+  padding = (before[0] == 0)[:, None, :, None]
+  assert padding.any(2).all()
+  cache = families.prefill(model, before, BATCH, SLOTS)
+  wanted, _ = families.step(model, cache, texts(0), np.zeros(BATCH, np.int32))
+  for layer in families.prefill(broken, before, BATCH, SLOTS)['cross']:
+    assert np.isfinite(layer['value']).all()
+  cross = [{'key': jnp.where(padding, value, layer['key']), 'value': jnp.where(padding, 3e38, layer['value'])}
+           for layer in cache['cross']]
+  assert len(cross) == 2 and not np.isfinite(cross[0]['key']).all()
+  got, _ = families.step(model, {**cache, 'cross': cross}, texts(0), np.zeros(BATCH, np.int32))
+  np.testing.assert_array_equal(got, wanted)
+
+
 @pytest.mark.parametrize('name', ['t5 v1.1', 'umt5'])
 def test_a_broken_encoder_token_ends_its_row_alone(name):
   model, broken, before = family(name)

@@ -7,16 +7,12 @@ import numpy as np
 import pytest
 import reference
 from hypothesis import given, settings, strategies as st
+from rule_tables import GAMMA, PAIRS, V, normal, weights
 
 from specdec_jax.errors import SettingError
 from specdec_jax.rule import verify, verify_block
 
-V, GAMMA, KEYS = 4, 3, 60_000
-
-
-def distributions(seed, rows, spread=1.0):
-  logits = spread * np.random.default_rng(seed).normal(size=(rows, V))
-  return (np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)).astype(np.float32)
+KEYS = 60_000
 
 
 def many(p, q, rule):
@@ -31,15 +27,12 @@ def many(p, q, rule):
   return [np.asarray(x) for x in jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), KEYS))]
 
 
-weights = lambda rows: st.lists(st.lists(st.integers(0, 4), min_size=V, max_size=V).filter(any), min_size=rows,
-                                max_size=rows)
 _jitted = jax.jit(lambda p, q, draft, key: verify(p, q, draft, key, verification='block'))
 
 
 @settings(max_examples=100)
 @given(weights(GAMMA + 1), weights(GAMMA), st.integers(0, 2**32 - 1), st.data())
 def test_equals_plain_python_for_the_same_uniforms(p, q, seed, data):
-  normal = lambda rows: np.array([np.array(r, np.float32) / np.float32(sum(r)) for r in rows])
   p, q = normal(p), normal(q)
   draft = [data.draw(st.sampled_from(np.flatnonzero(row).tolist())) for row in q]
   key = jax.random.key(seed)
@@ -56,15 +49,6 @@ def test_known_values_of_two_letters():
   for verification, expected in (('block', 11 / 9), ('token', 10 / 9)):
     _, n, _ = many(p, q, lambda *args, v=verification: verify(*args, verification=v))
     assert n.mean() == pytest.approx(expected, abs=4 * n.std() / np.sqrt(KEYS))
-
-
-PAIRS = {
-    'random': (distributions(0, 4), distributions(1, 3)),
-    'sharp against flat': (distributions(2, 4, 3.0), distributions(3, 3, 0.3)),
-    'flat against sharp': (distributions(4, 4, 0.3), distributions(5, 3, 3.0)),
-    'equal': (distributions(6, 4), distributions(6, 4)[:3]),
-    'disjoint': (np.array([[.3, .7, 0, 0]] * 4, np.float32), np.array([[0, 0, .6, .4]] * 3, np.float32)),
-}
 
 
 def blocks(p, draft, n, next_token):

@@ -6,42 +6,31 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
+import rule_tables
 from hypothesis import given, strategies as st
+from rule_tables import GAMMA, V, distributions, normal, weights
 
 from specdec_jax import sampling as sampling_lib
 from specdec_jax.rule import residual, token as token_rule, verify, verify_greedy_tree
 from specdec_jax.tree import Tree
 
-V, GAMMA = 4, 3
 KEYS = 40_000
-
-
-def distributions(seed, rows, spread=1.0):
-  logits = spread * np.random.default_rng(seed).normal(size=(rows, V))
-  return (np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)).astype(np.float32)
 
 
 ties = np.array([[.25] * 4, [.5, .5, 0, 0], [0, .5, .5, 0], [.25] * 4], np.float32)
 one_hot = lambda *tokens: np.eye(V, dtype=np.float32)[list(tokens)]
 PAIRS = {
-    'random': (distributions(0, 4), distributions(1, 3)),
-    'sharp against flat': (distributions(2, 4, 3.0), distributions(3, 3, 0.3)),
-    'flat against sharp': (distributions(4, 4, 0.3), distributions(5, 3, 3.0)),
-    'equal': (distributions(6, 4), distributions(6, 4)[:3]),
-    'disjoint': (np.array([[.3, .7, 0, 0]] * 4, np.float32), np.array([[0, 0, .6, .4]] * 3, np.float32)),
+    **rule_tables.PAIRS,
     'p one-hot': (one_hot(0, 1, 2, 3), distributions(7, 3)),
     'q one-hot': (distributions(8, 4), one_hot(2, 0, 1)),
     'both one-hot, then apart': (one_hot(0, 1, 2, 3), one_hot(0, 1, 3)),
     'ties': (ties, ties[[1, 2, 0]]),
 }
-stack = lambda row: st.lists(st.lists(st.integers(0, 4), min_size=V, max_size=V).filter(any),
-                             min_size=row, max_size=row)
 
 
-@given(p=stack(GAMMA + 1), q=stack(GAMMA), seed=st.integers(0, 2**32 - 1), data=st.data(),
+@given(p=weights(GAMMA + 1), q=weights(GAMMA), seed=st.integers(0, 2**32 - 1), data=st.data(),
        lenience=st.sampled_from([1.0, 0.6, 0.0]))
 def test_equals_plain_python_for_the_same_uniforms(p, q, seed, data, lenience):
-  normal = lambda rows: np.array([np.array(r, np.float32) / np.float32(sum(r)) for r in rows])
   p, q = normal(p), normal(q)
   draft = [data.draw(st.sampled_from(np.flatnonzero(row).tolist())) for row in q]
   key = jax.random.key(seed)

@@ -12,7 +12,7 @@ from specdec_jax.model import Model
 def to_transformers(model: Model):
   """`T5ForConditionalGeneration` or `GPT2LMHeadModel` with a copy of the weights in float32.
 
-  Padding rows behind the vocabulary are left out, since transformers would decode them.
+  Padding rows after the vocabulary are left out, since transformers would decode them.
 
   Raises:
     ImportError: torch or transformers is missing.

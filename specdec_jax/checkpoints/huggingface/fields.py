@@ -1,4 +1,4 @@
-"""The fields of a config.json, each taken with a check: a wrong one is told with its file, name and value."""
+"""The fields of a config.json, each taken with a check: a wrong one is refused with its file, name and value."""
 
 import os
 from collections.abc import Callable, Mapping

@@ -11,7 +11,7 @@ from specdec_jax.errors import SettingError
 
 FILE = 'generation_config.json'
 
-# Settings that a decode has here too, with the values that do nothing: told, since they are no part of a model.
+# Settings that a decode has here too, with the values that do nothing: reported, since they are no part of a model.
 _OF_A_DECODE = {
     'num_beams': (1,), 'num_return_sequences': (1,), 'length_penalty': (1,), 'early_stopping': (False,),
     'max_length': (20,), 'max_new_tokens': (), 'min_length': (0,), 'min_new_tokens': (0,), 'do_sample': (False,),
