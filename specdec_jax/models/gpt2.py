@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
+from jaxtyping import Array, Bool, Float32, Int
 
 from specdec_jax.models import cache as cache_lib
 from specdec_jax.models.activations import ACTIVATIONS
@@ -108,12 +109,12 @@ class GPT2(nn.Module):
                                       embedding_init=nn.initializers.normal(0.01))
     self.decoder = Decoder(cfg)
 
-  def __call__(self, tokens, deterministic=True):
-    """Teacher-forced float32 logits [B, T, V] of int32 [B, T]."""
+  def __call__(self, tokens: Int[Array, 'B T'], deterministic: bool = True) -> Float32[Array, 'B T V']:
+    """Teacher-forced logits."""
     return self._decode(None, tokens, Visibility.of_texts(*tokens.shape), None, deterministic)[0]
 
-  def prefill(self, tokens, cache_length: int) -> Cache:
-    """A cache of static length that holds the prompts, int32 [B, P], from position 0 on.
+  def prefill(self, tokens: Int[Array, 'B P'], cache_length: int) -> Cache:
+    """A cache of static length that holds the prompts from position 0 on.
 
     What a shorter prompt's padding left in it is written again before it is read.
     """
@@ -121,14 +122,17 @@ class GPT2(nn.Module):
     cache = cache_lib.empty(len(tokens), cfg.num_layers, cfg.num_heads, cache_length, cfg.head_dim, cfg.dtype)
     return self.step({'self': cache}, tokens, jnp.zeros(len(tokens), jnp.int32))[1]
 
-  def step(self, cache: Cache, tokens, positions):
-    """As `t5.T5.step`: int32 [B, T] from positions [B]; float32 logits [B, T, V] and the cache."""
+  def step(self, cache: Cache, tokens: Int[Array, 'B T'],
+           positions: Int[Array, ' B']) -> tuple[Float32[Array, 'B T V'], Cache]:
+    """As `t5.T5.step`."""
     length = cache['self'][0]['key'].shape[2]
     seen = Visibility.of_blocks(positions, tokens.shape[1], length)
     logits, updated, _ = self._decode(cache['self'], tokens, seen, positions)
     return logits, {'self': updated}
 
-  def tree_step(self, cache: Cache, tokens, positions, slots, key_positions, visible):
+  def tree_step(self, cache: Cache, tokens: Int[Array, 'B n'], positions: Int[Array, 'B n'], slots: Int[Array, ' B'],
+                key_positions: Int[Array, 'B K'],
+                visible: Bool[Array, 'B n K']) -> tuple[Float32[Array, 'B n V'], Cache, list[cache_lib.Pair]]:
     """As `t5.T5.tree_step`."""
     seen = Visibility.of_tree(positions, key_positions, visible)
     logits, updated, block = self._decode(cache['self'], tokens, seen, slots)

@@ -4,6 +4,7 @@ import functools
 
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import Array, Float, Float32
 
 
 def dot_general(lhs, rhs, dimension_numbers, precision=None, preferred_element_type=None):
@@ -24,13 +25,13 @@ def dot_general(lhs, rhs, dimension_numbers, precision=None, preferred_element_t
   return lax.platform_dependent(lhs, rhs, tpu=twice, default=dot)
 
 
-def tied_logits(x, embedding):
-  """[B, T, E] and [V, E] -> float32 [B, T, V]."""
+def tied_logits(x: Float[Array, 'B T E'], embedding: Float[Array, 'V E']) -> Float32[Array, 'B T V']:
+  """Logits by the embedding's own rows."""
   return dot_general(x, embedding, (((2,), (1,)), ((), ())), preferred_element_type=jnp.float32)
 
 
-def split_heads(x, num_heads: int):
-  """A projection [B, T, H*D] -> [B, H, T, D]."""
+def split_heads(x: Float[Array, 'B T H*D'], num_heads: int) -> Float[Array, 'B H T D']:
+  """The heads of a projection."""
   # Without it the TPU compiler turns the projection's kernel, on every call, and not its result.
   x = lax.optimization_barrier(x)
   return x.reshape(*x.shape[:2], num_heads, -1).transpose(0, 2, 1, 3)

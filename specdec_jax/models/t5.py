@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 from jax import lax
+from jaxtyping import Array, Bool, Float32, Int
 
 from specdec_jax.models import cache as cache_lib
 from specdec_jax.models.activations import ACTIVATIONS
@@ -23,8 +24,9 @@ from specdec_jax.models.visibility import Visibility
 Cache = dict[str, Any]
 
 
-def relative_position_bucket(relative_position, *, bidirectional, num_buckets, max_distance):
-  """Maps key position minus query position to T5's bucket number (int32, same shape)."""
+def relative_position_bucket(relative_position: Int[Array, '*shape'], *, bidirectional: bool, num_buckets: int,
+                             max_distance: int) -> Int[Array, '*shape']:
+  """Maps key position minus query position to T5's bucket number."""
   distance = -relative_position
   bucket = jnp.zeros_like(distance)
   if bidirectional:
@@ -266,14 +268,15 @@ class T5(nn.Module):
     encoded = self.encoder(self.token_embedder(encoder_tokens), visible[:, None, None], deterministic)
     return {'cross': self.decoder.cross(encoded), 'cross_visible': visible}
 
-  def __call__(self, encoder_tokens, decoder_tokens, deterministic=True):
-    """Teacher-forced float32 logits [B, T, V]; encoder int32 [B, S] (padding is pad_id), decoder [B, T]."""
+  def __call__(self, encoder_tokens: Int[Array, 'B S'], decoder_tokens: Int[Array, 'B T'],
+               deterministic: bool = True) -> Float32[Array, 'B T V']:
+    """Teacher-forced logits; padding of the encoder's tokens is pad_id."""
     encoded = self._encode(encoder_tokens, deterministic)
     seen = Visibility.of_texts(*decoder_tokens.shape)
     return self._decode(encoded, None, decoder_tokens, seen, None, deterministic)[0]
 
-  def prefill(self, encoder_tokens, cache_length: int) -> Cache:
-    """Runs the encoder on int32 [B, S] and makes an empty cache of static length.
+  def prefill(self, encoder_tokens: Int[Array, 'B S'], cache_length: int) -> Cache:
+    """Runs the encoder and makes an empty cache of static length.
 
     cache_length must leave room for the longest block written at the last
     position: a write past the end would silently move to an earlier slot.
@@ -283,34 +286,37 @@ class T5(nn.Module):
             'self': cache_lib.empty(len(encoder_tokens), cfg.num_decoder_layers, cfg.num_heads, cache_length,
                                     cfg.head_dim, cfg.dtype)}
 
-  def step(self, cache: Cache, tokens, positions):
+  def step(self, cache: Cache, tokens: Int[Array, 'B T'],
+           positions: Int[Array, ' B']) -> tuple[Float32[Array, 'B T V'], Cache]:
     """T tokens a row, each row from its own position.
 
     Args:
       cache: from `prefill` or an earlier step.
-      tokens: int32 [B, T], fed at positions[b] to positions[b] + T - 1.
-      positions: int32 [B]. A smaller position than before rewinds the row.
+      tokens: fed at positions[b] to positions[b] + T - 1.
+      positions: a smaller position than before rewinds the row.
 
     Returns:
-      float32 logits [B, T, V] for the token after each fed one, and the cache.
+      Logits for the token after each fed one, and the cache.
     """
     length = cache['self'][0]['key'].shape[2]
     logits, updated, _ = self._decode(
         cache, cache['self'], tokens, Visibility.of_blocks(positions, tokens.shape[1], length), positions)
     return logits, {**cache, 'self': updated}
 
-  def tree_step(self, cache: Cache, tokens, positions, slots, key_positions, visible):
+  def tree_step(self, cache: Cache, tokens: Int[Array, 'B n'], positions: Int[Array, 'B n'], slots: Int[Array, ' B'],
+                key_positions: Int[Array, 'B K'],
+                visible: Bool[Array, 'B n K']) -> tuple[Float32[Array, 'B n V'], Cache, list[cache_lib.Pair]]:
     """n tokens a row that may continue different texts, such as the nodes of a tree.
 
     Args:
       cache: from `prefill` or an earlier step, of K slots.
-      tokens, positions: int32 [B, n]; each token's absolute position in its own text.
-      slots: int32 [B], where the n tokens of a row are written from.
-      key_positions: int32 [B, K], the position of what each slot holds after that.
-      visible: bool [B, n, K], the slots that each token sees: its own and those before it in its text.
+      tokens, positions: each token's absolute position in its own text.
+      slots: where the n tokens of a row are written from.
+      key_positions: the position of what each slot holds after that.
+      visible: the slots that each token sees: its own and those before it in its text.
 
     Returns:
-      float32 logits [B, n, V] for the token after each, the cache, and the block for `cache.commit`.
+      Logits for the token after each, the cache, and the block for `cache.commit`.
     """
     seen = Visibility.of_tree(positions, key_positions, visible)
     logits, updated, block = self._decode(cache, cache['self'], tokens, seen, slots)

@@ -2,26 +2,26 @@
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int
 
 
 class Visibility(NamedTuple):
   """B rows, T tokens of a pass, K cache slots.
 
   Attributes:
-    queries: int32 [B, T], position of each token in its text, from 0.
-    keys: int32 [K], or [B, 1, K] where rows differ, position of what each slot holds.
-    visible: bool [B, 1, T, K], the slots that each token sees.
+    queries: position of each token in its text, from 0.
+    keys: position of what each slot holds; [B, 1, K] where rows differ.
+    visible: the slots that each token sees.
   """
 
-  queries: jax.Array
-  keys: jax.Array
-  visible: jax.Array
+  queries: Int[Array, 'B T']
+  keys: Int[Array, ' K'] | Int[Array, 'B 1 K']
+  visible: Bool[Array, 'B 1 T K']
 
   @classmethod
-  def of_blocks(cls, positions, num_tokens: int, num_slots: int):
-    """Each row's tokens continue its text from positions [B] on; slot k holds position k."""
+  def of_blocks(cls, positions: Int[Array, ' B'], num_tokens: int, num_slots: int):
+    """Each row's tokens continue its text from positions[b] on; slot k holds position k."""
     queries = positions[:, None] + jnp.arange(num_tokens)
     keys = jnp.arange(num_slots)
     return cls(queries, keys, (keys <= queries[..., None])[:, None])
@@ -32,6 +32,6 @@ class Visibility(NamedTuple):
     return cls.of_blocks(jnp.zeros(batch, jnp.int32), length, length)
 
   @classmethod
-  def of_tree(cls, positions, key_positions, visible):
-    """Stated by the caller: int32 [B, T], int32 [B, K], bool [B, T, K]."""
+  def of_tree(cls, positions: Int[Array, 'B T'], key_positions: Int[Array, 'B K'], visible: Bool[Array, 'B T K']):
+    """As the caller gives them."""
     return cls(positions, key_positions[:, None], visible[:, None])
