@@ -104,7 +104,8 @@ def test_run_writes_what_it_found(paper_pair, monkeypatch, tmp_path, capsys):
   assert (tmp_path / 'plan.png').stat().st_size > 1000
 
 
-@pytest.mark.parametrize('file', sorted(CONFIGS.glob('*.gin')), ids=lambda f: f.stem)
+@pytest.mark.parametrize('file', sorted(set(CONFIGS.glob('*.gin')) - {CONFIGS / 't5_xxl_trees.gin'}),
+                         ids=lambda f: f.stem)
 def test_configurations_plan(paper_pair, file, monkeypatch, tmp_path):
   asked = []
   monkeypatch.setattr(run, 'compile_plan', lambda *args, **kwargs: asked.append((args, kwargs)) or paper_pair)

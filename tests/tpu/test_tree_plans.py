@@ -2,14 +2,20 @@
 
 import dataclasses
 import json
+import pathlib
 
+import gin
 import pytest
 
 import specdec_jax as sd
+import specdec_jax.cli.configurables
 from specdec_jax import tpu
+from specdec_jax.cli import gin_config
 from specdec_jax.models.config import T5Config
+from specdec_jax.reports import paper
 from specdec_jax.runs import plan_trees as run
 from specdec_jax.tpu import compile as compile_lib, tables, topology as topology_lib, tree_tables
+from specdec_jax.tpu.tables import PAPER_DRAFTS
 
 pytestmark = pytest.mark.skipif(
     not topology_lib.has_compiler(),
@@ -91,6 +97,22 @@ def test_the_table_of_trees(monkeypatch, tmp_path, capsys):
   memory = dataclasses.replace(whole.memory, temporaries=None, peak=None)
   refused = dataclasses.replace(whole, fits=False, memory=memory)
   assert ' refused |' in tree_tables.compiled_markdown([tree_tables.compiled(refused, 't5_1_1_small')])
+
+
+def test_its_configuration(monkeypatch, tmp_path):
+  monkeypatch.setattr(run, 'compile_plan', lambda *args, **kwargs: pytest.fail('compiled'))
+  config = pathlib.Path(__file__).resolve().parents[2] / 'configs' / 'plan' / 't5_xxl_trees.gin'
+  gin_config.parse([str(config)], [f'OUTPUT_DIR = {str(tmp_path)!r}', 'main.compilation_cache_dir = None',
+                                   'plan_trees.batches = (1,)', 'plan_trees.nodes = (63,)'])
+  compiled = gin.query_parameter('plan_trees.compiled')
+  pairs, places = gin.query_parameter('plan_trees.pairs'), gin.query_parameter('plan_trees.places')
+  assert pairs == tuple((PAPER_DRAFTS[e.draft], e.alpha) for e in paper.TABLE_2[:3])
+  assert {c[0] for c in compiled} <= set(dict(pairs)) and {c[1:3] for c in compiled} <= set(places)
+  gin_config.parse([str(config)], [f'OUTPUT_DIR = {str(tmp_path)!r}', 'main.compilation_cache_dir = None',
+                                   'plan_trees.batches = (1,)', 'plan_trees.nodes = (63,)', 'plan_trees.compiled = ()'])
+  gin.get_configurable('main')()
+  cells = json.loads((tmp_path / 'trees.json').read_text())['cells']
+  assert len(cells) == 3 * 3 * 3 and cells[1]['nodes'] == 63 and cells[1]['speed_up'] >= 4.5
 
 
 def test_a_draft_without_an_alpha_is_told(tmp_path):
