@@ -8,28 +8,12 @@ import functools
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from specdec_jax.errors import DependencyError, SettingError
+from specdec_jax.checkpoints.t5x.fields import to_t5x
+from specdec_jax.errors import DependencyError
 from specdec_jax.results import Result, Stats, Status
 from specdec_jax.sampling import Sampling
-
-_FIXED = {'relative_bias_per_layer': False, 'scale_tied_logits': True, 'num_buckets': 32,
-          'max_distance': 128, 'layer_norm_epsilon': 1e-6, 'decoder_start_id': 0}
-
-
-def t5x_config(config) -> dict:
-  """Our T5Config as arguments of T5X's; ValueError where its network is built otherwise."""
-  other = [f'{name} = {getattr(config, name)} (T5X: {value})' for name, value in _FIXED.items()
-           if getattr(config, name) != value]
-  if other:
-    raise SettingError(f"T5X's minimal network has no {', '.join(other)}; this model can't be "
-                     'compared with it.')
-  same = ('vocab_size', 'emb_dim', 'num_heads', 'head_dim', 'mlp_dim', 'num_encoder_layers',
-          'num_decoder_layers', 'mlp_activations', 'logits_via_embedding')
-  return {**{name: getattr(config, name) for name in same}, 'dtype': jnp.dtype(config.dtype),
-          'dropout_rate': 0.0}
 
 
 class T5XMethod:
@@ -39,7 +23,7 @@ class T5XMethod:
 
   def __init__(self, target, max_decode_len: int, sampling: Sampling = Sampling(temperature=0.0),
                seed: int = 0):
-    fields = t5x_config(target.config)
+    fields = to_t5x(target.config)
     try:
       import seqio
       from t5x import decoding, models

@@ -2,39 +2,57 @@
 
 import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import jax.numpy as jnp
+import numpy as np
 from etils import epath
 from flax import traverse_util
 
 from specdec_jax import arguments
 from specdec_jax.checkpoints import storage as storage_lib
-from specdec_jax.checkpoints.description import WEIGHTS, find_vocabulary, foreign, read_config, write_description
+from specdec_jax.checkpoints.description import (
+    CONFIG,
+    WEIGHTS,
+    Config,
+    Tokenizer,
+    find_vocabulary,
+    foreign,
+    read_config,
+    write_description,
+)
+from specdec_jax.checkpoints.formats import T5X_FORMATS, guess_format
+from specdec_jax.checkpoints.source import check_finite, prepare
+from specdec_jax.errors import SettingError
 from specdec_jax.files import checksums
 from specdec_jax.files.directories import new_directory
 from specdec_jax.files.locations import absolute
 from specdec_jax.model import Model
 from specdec_jax.models.parameters import check_parameters
+from specdec_jax.notes import note
 from specdec_jax.parallel.mesh import Mesh, placement
 
 
 @arguments.checked(
-    path=arguments.path, dtype=arguments.optional(arguments.text_of(('float32', 'bfloat16'))),
+    path=arguments.path, vocabulary=arguments.optional(arguments.path), gin_file=arguments.optional(arguments.path),
+    dtype=arguments.optional(arguments.text_of(('float32', 'bfloat16'))),
     mesh=arguments.optional(arguments.instance(Mesh, 'a Mesh, or None')), replicated=arguments.flag,
     verify=arguments.flag)
 def load_model(path: str | os.PathLike, dtype: str | None = None, mesh: Mesh | None = None,
-               replicated: bool = False, verify: bool = True) -> Model:
-  """Loads a model directory written by `save_model`, by training or by the importer.
+               replicated: bool = False, verify: bool = True, vocabulary: str | os.PathLike | None = None,
+               gin_file: str | os.PathLike | None = None) -> Model:
+  """Loads a model directory written by `save_model`, by training or by the importer, or a T5X checkpoint as it is.
 
   Args:
-    path: a local or gs:// directory, or 'embedded:ende/target' for a shipped model.
+    path: a local or gs:// directory: of a model, or `checkpoint_N` of T5X; or 'embedded:ende/target' for a shipped
+      model.
     dtype: 'float32' or 'bfloat16' for weights and activations instead of the
       configuration's. Norm scales and relative biases are float32 in either.
     mesh: devices to lay the weights on, split along its 'model' axis as they are read.
     replicated: on a mesh, all weights on every device; for a small draft.
     verify: compare the checksum of every file with the one in files.json, for which every file is read once
-      more; otherwise the sizes of the weights alone.
+      more; otherwise the sizes of the weights alone. A T5X checkpoint has no checksums.
+    vocabulary, gin_file: of a T5X checkpoint, see `source.prepare`; what neither says is assumed, and told on stderr.
 
   Returns:
     The Model, weights on the mesh or on the default device.
@@ -42,9 +60,28 @@ def load_model(path: str | os.PathLike, dtype: str | None = None, mesh: Mesh | N
   Raises:
     CheckpointError: no model there, or it is truncated or damaged, or does not fit its configuration.
     MissingError: no shipped model of that name.
-    SettingError: the model does not divide into the mesh.
+    SettingError: the model does not divide into the mesh, or its own files say what an argument says.
   """
   directory = absolute(path)
+  is_model = (directory / CONFIG).exists() or not directory.is_dir()
+  if not is_model and (kind := guess_format(directory)) in T5X_FORMATS:
+    config, tokenizer, leaves = _checkpoint(directory, kind, dtype, vocabulary, gin_file)
+  else:
+    config, tokenizer, leaves = _model(directory, dtype, verify)
+    for name, value in (('vocabulary', vocabulary), ('gin_file', gin_file)):
+      if value is not None:
+        raise SettingError(f"{name} is for T5X checkpoints; '{directory}' is a model directory and says it itself.")
+  put = placement(config, mesh, replicated) if mesh else lambda name, value: jnp.asarray(value)
+  params = {name: put(name, value) for name, value in leaves}
+  check_parameters({name: value.shape for name, value in params.items()}, config, str(directory))
+  return Model(traverse_util.unflatten_dict(params, sep='/'), config, tokenizer)
+
+
+_Loaded = tuple[Config, Tokenizer | None, Iterator[tuple[str, np.ndarray]]]  # the weights one by one
+
+
+def _model(directory: epath.Path, dtype: str | None, verify: bool) -> _Loaded:
+  """What a model directory holds."""
   config, _ = read_config(directory)
   parts = check_files(directory, verify)
   if dtype is not None:
@@ -52,11 +89,26 @@ def load_model(path: str | os.PathLike, dtype: str | None = None, mesh: Mesh | N
   vocabulary = find_vocabulary(directory, config)
   if vocabulary is not None and not config.num_pieces:
     config = dataclasses.replace(config, num_pieces=vocabulary.size)
-  put = placement(config, mesh, replicated) if mesh else lambda name, value: jnp.asarray(value)
-  params = {name: put(name, value)
-            for name, value in storage_lib.read(directory / WEIGHTS, config.dtype, parts)}
-  check_parameters({name: value.shape for name, value in params.items()}, config, str(directory))
-  return Model(traverse_util.unflatten_dict(params, sep='/'), config, vocabulary)
+  return config, vocabulary, storage_lib.read(directory / WEIGHTS, config.dtype, parts)
+
+
+def _checkpoint(directory: epath.Path, kind: str, dtype: str | None, vocabulary, gin_file) -> _Loaded:
+  """What a checkpoint of another program holds."""
+  source = prepare(directory, kind, vocabulary=vocabulary, gin_file=gin_file)
+  for sentence in source.assumed:
+    note(sentence)
+  config, reader = source.config, source.reader
+  if dtype is not None:
+    config = dataclasses.replace(config, dtype=dtype)
+
+  def leaves():
+    reader.check_copies()
+    for name in reader.leaves:
+      value = reader.read(name)
+      check_finite(name, value, reader.source, None)
+      yield name, storage_lib.expand(name, value, config.dtype)
+
+  return config, source.vocabulary, leaves()
 
 
 @arguments.checked(model=arguments.instance(Model, 'a Model'), path=arguments.path,

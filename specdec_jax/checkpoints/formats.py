@@ -16,6 +16,7 @@ from specdec_jax.files.locations import existing_directory
 _OPEN: dict[str, Callable[[epath.Path], Any]] = {
     't5x': native.open_native, 't5x_orbax': orbax.open_orbax, 'huggingface': open_huggingface}
 FORMATS = tuple(_OPEN)
+T5X_FORMATS = ('t5x', 't5x_orbax')
 
 
 def open_checkpoint(path: str | os.PathLike, checkpoint_format: str, ignore: Sequence[str] = ()) -> Reader:

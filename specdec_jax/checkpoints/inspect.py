@@ -9,7 +9,7 @@ from typing import Any
 
 from etils import epath
 
-from specdec_jax.checkpoints import formats, importer, storage as storage_lib
+from specdec_jax.checkpoints import formats, source as source_lib, storage as storage_lib
 from specdec_jax.checkpoints.description import (
     WEIGHTS,
     Config,
@@ -100,7 +100,7 @@ def _of_checkpoint(directory: epath.Path, kind: str) -> dict[str, Any]:
   reader = formats.open_checkpoint(directory, kind)
   found = _of_leaves(reader.leaves)
   try:
-    source = importer.prepare(directory, kind)
+    source = source_lib.prepare(directory, kind)
   except UserError as e:
     config = _of_config(reader.config) if reader.config else {}
     return {**config, **found, 'assumed': list(reader.notes), 'problems': [str(e)]}

@@ -15,6 +15,7 @@ from specdec_jax.runs.registry import RUNS, Run
 _PROGRAM = 'specdec_jax'
 # Subcommands that are no runs: their module, which defines flags and main(argv), and what they do.
 _TOOLS = {'import': ('import_checkpoint', 'Bring in a checkpoint of T5X or Hugging Face as a model directory.'),
+          'export': ('export_checkpoint', 'Write a model directory as a checkpoint of T5X or Hugging Face.'),
           'inspect': ('inspect_checkpoint', 'Say what a checkpoint or model directory is; --verify its checksums.')}
 _HELP = ('--help', '-h', 'help')
 

@@ -3,22 +3,15 @@
 import tqdm
 from absl import flags
 
-from specdec_jax.checkpoints import formats, importer, storage
+from specdec_jax.checkpoints import importer
 from specdec_jax.cli import command
-from specdec_jax.errors import SettingError
+from specdec_jax.cli.checkpoint_flags import DTYPE, FORMAT, INPUT, OUTPUT, required
 from specdec_jax.models.activations import ACTIVATIONS
 
-_FORMAT = flags.DEFINE_enum('format', None, formats.FORMATS, 'What wrote the checkpoint.')
-_INPUT = flags.DEFINE_string(
-    'input', None, 'Directory of the checkpoint, local or gs://, or OWNER/MODEL of the Hugging Face hub.')
-_OUTPUT = flags.DEFINE_string('output', None, 'Model directory to write; must not exist.')
 _VOCABULARY = flags.DEFINE_string(
     'vocabulary', None, "SentencePiece file; default: the checkpoint's own spiece.model, if any.")
 _GIN_FILE = flags.DEFINE_string(
     'gin_file', None, 'Sets fields of T5Config, such as gin/models/t5_1_1_xxl.gin.')
-_DTYPE = flags.DEFINE_enum(
-    'dtype', None, storage.STORAGES,
-    'How matrices are stored (bfloat16: computed in, too); default: as in the checkpoint.')
 _EXTRA_IDS = flags.DEFINE_integer(
     'extra_ids', None, "Sentinels after the SentencePiece file's pieces; default: as tokenizer_config.json beside it "
     "says, else T5's and mT5's 100 and UMT5's 300 for files of their size, where the model has rows for them.",
@@ -32,7 +25,7 @@ _ALLOW_NONFINITE = flags.DEFINE_bool('allow_nonfinite', False, 'Import weights t
 
 
 def run() -> None:
-  checkpoint_format, source, output = _required(_FORMAT), _required(_INPUT), _required(_OUTPUT)
+  checkpoint_format, source, output = (required(flag, 'an import') for flag in (FORMAT, INPUT, OUTPUT))
   with tqdm.tqdm(total=0, unit='B', unit_scale=True, desc='import', disable=None) as bar:
     def progress(done, total):
       bar.total = total
@@ -40,15 +33,9 @@ def run() -> None:
 
     config = importer.import_checkpoint(
         source, output, checkpoint_format, vocabulary=_VOCABULARY.value,
-        gin_file=_GIN_FILE.value, storage=_DTYPE.value, extra_ids=_EXTRA_IDS.value,
+        gin_file=_GIN_FILE.value, storage=DTYPE.value, extra_ids=_EXTRA_IDS.value,
         activation=_ACTIVATION.value, ignore=_IGNORE.value, allow_nonfinite=_ALLOW_NONFINITE.value, progress=progress)
   print(f'{output}: {config}')
-
-
-def _required(flag: flags.FlagHolder[str | None]) -> str:
-  if not flag.value:
-    raise SettingError(f'--{flag.name} is not given; an import needs --format, --input and --output.')
-  return flag.value
 
 
 main = command.main('import_checkpoint', run)

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from specdec_jax.benchmarks.t5x_method import as_result, t5x_config
+from specdec_jax.benchmarks.t5x_method import as_result
+from specdec_jax.checkpoints.t5x.fields import to_t5x
 from specdec_jax.decoding import autoregressive_decode
 from specdec_jax.models.config import T5Config
 from specdec_jax.results import Status
@@ -30,10 +31,10 @@ def test_counts_agree_with_our_own_decode(target):
 
 
 def test_sizes_are_passed_on():
-  fields = t5x_config(T5Config(mlp_activations=('relu',), **SIZES))
+  fields = to_t5x(T5Config(mlp_activations=('relu',), **SIZES))
   assert {name: fields[name] for name in SIZES} == SIZES
   assert fields['mlp_activations'] == ('relu',) and fields['dropout_rate'] == 0
-  assert fields['vocab_size'] == 32128 and fields['dtype'] == np.float32
+  assert fields['vocab_size'] == 32128 and fields['dtype'] == 'float32'
 
 
 @pytest.mark.parametrize('change, message', [
@@ -43,4 +44,4 @@ def test_sizes_are_passed_on():
 ])
 def test_models_t5x_has_no_network_for_are_refused(change, message):
   with pytest.raises(ValueError, match=message):
-    t5x_config(T5Config(**SIZES, **change))
+    to_t5x(T5Config(**SIZES, **change))

@@ -13,7 +13,8 @@ import sentencepiece
 from safetensors import numpy as safetensors
 
 from specdec_jax.checkpoints.directory import load_model
-from specdec_jax.checkpoints.importer import import_checkpoint, prepare
+from specdec_jax.checkpoints.importer import import_checkpoint
+from specdec_jax.checkpoints.source import prepare
 from specdec_jax.errors import CheckpointError, SettingError
 
 ROOT = pathlib.Path(__file__).parents[2]

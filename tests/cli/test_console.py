@@ -42,7 +42,7 @@ def test_help_of_a_subcommand_is_the_header_of_its_block(name, capsys):
 
 @pytest.mark.parametrize('arguments, words', [
     (['decod'], "there is no subcommand 'decod'; did you mean 'decode'?"),
-    (['xyz'], "there is no subcommand 'xyz'; it has import, inspect, decode, "),
+    (['xyz'], "there is no subcommand 'xyz'; it has import, export, inspect, decode, "),
     (['decode', '--gama=4'], 'decode has no setting --gama'),
 ])
 def test_mistakes_end_with_one_line(arguments, words, capsys):

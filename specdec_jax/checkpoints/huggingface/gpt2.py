@@ -82,6 +82,14 @@ def own_names(name: str) -> list[str]:
   return [f'{layer}/{_PROJECTIONS[part]}/{leaf}'] if part in _PROJECTIONS else [name]
 
 
+def file_names(config: GPT2Config) -> list[str]:
+  """The names of a model's parameters in a Hugging Face file, which `own_names` reads."""
+  parts = [*_NORMS, _FUSED, *_PROJECTIONS]
+  return [f'transformer.{name}' for name in (
+      *_WHOLE, *(f'h.{i}.{part}.{leaf}' for i in range(config.num_layers) for part in parts
+                 for leaf in ('weight', 'bias')))]
+
+
 def configuration(fields: Fields, decoding: Fields) -> tuple[GPT2Config, frozenset[str]]:
   """The GPT2Config that the files of a checkpoint amount to, and the fields of it that nothing there says.
 

@@ -17,7 +17,7 @@ from specdec_jax.errors import CheckpointError
 from specdec_jax.files import json_files
 from specdec_jax.files.reading import size_of
 
-_FLOATS = {'F64': 'float64', 'F32': 'float32', 'F16': 'float16', 'BF16': 'bfloat16'}
+FLOATS = {'F64': 'float64', 'F32': 'float32', 'F16': 'float16', 'BF16': 'bfloat16'}
 _BITS = {'BOOL': 8, 'U8': 8, 'I8': 8, 'F8_E5M2': 8, 'F8_E4M3': 8, 'F8_E8M0': 8, 'F8_E4M3FNUZ': 8, 'F8_E5M2FNUZ': 8,
          'F4': 4, 'F6_E2M3': 6, 'F6_E3M2': 6, 'I16': 16, 'U16': 16, 'F16': 16, 'BF16': 16, 'I32': 32, 'U32': 32,
          'F32': 32, 'I64': 64, 'U64': 64, 'F64': 64, 'C64': 64}
@@ -109,4 +109,4 @@ def _span(name: str, entry: Any) -> tuple[Leaf, int, int]:
       raise ValueError(f'{name!r} has more elements than can be')
   if last < first or 8 * (last - first) != count * _BITS[dtype]:
     raise ValueError(f'{name!r} has {last - first} bytes, {shape} of {dtype} needs {count * _BITS[dtype] / 8:g}')
-  return Leaf(tuple(shape), _FLOATS.get(dtype, dtype)), first, last
+  return Leaf(tuple(shape), FLOATS.get(dtype, dtype)), first, last

@@ -45,7 +45,7 @@ class T5Reader:
       if target is not None:
         leaf = file.leaves[name]
         self._files[target] = name, file
-        shape = leaf.shape[::-1] if _transposed(target) else leaf.shape
+        shape = leaf.shape[::-1] if transposed(target) else leaf.shape
         self.leaves[target] = Leaf(shape, leaf.dtype)
     decoding = generation.read(directory, fields)
     self.notes = generation.notes(decoding, ignore)
@@ -70,7 +70,7 @@ class T5Reader:
     value = file.read(name)
     if path == _LOGITS and self._logits_factor is not None:
       value = value.astype(np.float32) * self._logits_factor
-    return np.ascontiguousarray(value.T) if _transposed(path) else value
+    return np.ascontiguousarray(value.T) if transposed(path) else value
 
 
 def t5x_name(name: str, per_layer: bool) -> str | None:
@@ -97,6 +97,23 @@ def t5x_name(name: str, per_layer: bool) -> str | None:
   if attention is None or leaf not in _PROJECTIONS:
     return name
   return f'{layer}/{attention}/{_PROJECTIONS[leaf]}/kernel'
+
+
+def file_names(config: T5Config) -> list[str]:
+  """The names of a model's parameters in a Hugging Face file, which `t5x_name` reads."""
+  names = [name for name, path in _WHOLE.items() if path != _LOGITS or not config.logits_via_embedding]
+  projections = ('wi',) if len(config.mlp_activations) == 1 else ('wi_0', 'wi_1')
+  for stack, layers in (('encoder', config.num_encoder_layers), ('decoder', config.num_decoder_layers)):
+    attentions = ('SelfAttention',) if stack == 'encoder' else ('SelfAttention', 'EncDecAttention')
+    for i in range(layers):
+      block = f'{stack}.block.{i}.layer'
+      for sub, owner in enumerate(attentions):
+        names += [f'{block}.{sub}.{owner}.{part}.weight' for part in _PROJECTIONS]
+      if i == 0 or config.relative_bias_per_layer:
+        names.append(f'{block}.0.SelfAttention.relative_attention_bias.weight')
+      names += [f'{block}.{len(attentions)}.DenseReluDense.{part}.weight' for part in (*projections, 'wo')]
+      names += [f'{block}.{sub}.layer_norm.weight' for sub in range(len(attentions) + 1)]
+  return names
 
 
 def configuration(fields: Fields, decoding: Fields, tied: bool) -> tuple[T5Config, frozenset[str]]:
@@ -149,5 +166,6 @@ def _scales_logits(fields: Fields) -> bool:
   return fields.flag('scale_decoder_outputs', tied)
 
 
-def _transposed(path: str) -> bool:
+def transposed(path: str) -> bool:
+  """Whether the file has a parameter of T5X's path the other way round."""
   return path.endswith(('/kernel', '/rel_embedding'))

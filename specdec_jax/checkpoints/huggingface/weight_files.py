@@ -13,7 +13,7 @@ from specdec_jax.errors import CheckpointError
 from specdec_jax.files import json_files
 from specdec_jax.files.locations import is_remote
 
-_SAFETENSORS, _INDEX = 'model.safetensors', 'model.safetensors.index.json'
+SAFETENSORS, INDEX = 'model.safetensors', 'model.safetensors.index.json'
 _BIN = re.compile(r'pytorch_model.*\.bin')
 
 
@@ -28,11 +28,11 @@ class WeightFile(Protocol):
 
 def open_files(directory: epath.Path) -> dict[str, WeightFile]:
   """{name: the open file that holds it}, over all shards."""
-  index = directory / _INDEX
+  index = directory / INDEX
   if index.exists():
     return _open_shards(directory, index)
-  if (directory / _SAFETENSORS).exists():
-    file = SafetensorsFile(directory / _SAFETENSORS)
+  if (directory / SAFETENSORS).exists():
+    file = SafetensorsFile(directory / SAFETENSORS)
     return dict.fromkeys(file.leaves, file)
   return _open_torch_files(directory)
 
@@ -61,7 +61,7 @@ def _is_name(shard) -> bool:
 def _open_torch_files(directory: epath.Path) -> dict[str, WeightFile]:
   names = sorted(p.name for p in directory.iterdir() if _BIN.fullmatch(p.name))
   if not names:
-    raise CheckpointError(f"'{directory}' has no {_SAFETENSORS}, {_INDEX} or pytorch_model.bin.")
+    raise CheckpointError(f"'{directory}' has no {SAFETENSORS}, {INDEX} or pytorch_model.bin.")
   if is_remote(directory):
     raise CheckpointError(f"'{directory}': .bin files are read from a local disk; copy them first.")
   from specdec_jax.checkpoints.huggingface import torch_file

@@ -7,10 +7,12 @@ import numpy as np
 import orbax.checkpoint as ocp
 import pytest
 import tensorstore as ts
+import tiny
 from flax import serialization, traverse_util
 
-from specdec_jax.checkpoints.formats import open_checkpoint
-from specdec_jax.errors import CheckpointError
+from specdec_jax.checkpoints.directory import load_model, save_model
+from specdec_jax.checkpoints.formats import guess_format, open_checkpoint
+from specdec_jax.errors import CheckpointError, SettingError
 
 FLOAT32, BFLOAT16 = 't5x_native_float32/checkpoint_0', 't5x_native_bfloat16/checkpoint_0'
 ORBAX = 'checkpoint_0'
@@ -217,3 +219,36 @@ def test_other_formats_are_named(t5x, hf, native, orbax, tmp_path):
   assert 'is a file' in error_of(native / 'checkpoint', 't5x')
   (tmp_path / 'checkpoint').write_text('model_checkpoint_path: "model.ckpt-1000"')
   assert 'TensorFlow' in error_of(tmp_path, 't5x')
+
+
+@pytest.mark.parametrize('path', [FLOAT32, ORBAX])
+def test_a_checkpoint_is_loaded_without_an_import(t5x, imported, capsys, path):
+  model = load_model(t5x / 'v1_1' / path)
+  assert 'assumed: mlp_activations' in capsys.readouterr().err
+  wanted = imported(t5x / 'v1_1' / path, guess_format(t5x / 'v1_1' / path))
+  assert model.config == wanted.config and model.vocabulary is None
+  assert_same(*(traverse_util.flatten_dict(m.params, sep='/') for m in (model, wanted)))
+
+
+def test_arguments_say_what_a_checkpoint_does_not(t5x, tmp_path, capsys):
+  gin_file = tmp_path / 'model.gin'
+  gin_file.write_text("T5Config:\n  mlp_activations = ('silu', 'linear')\n  max_distance = 64\n")
+  model = load_model(t5x / 'v1_1' / BFLOAT16, dtype='bfloat16', gin_file=gin_file,
+                     vocabulary=tiny.vocabulary(tmp_path).path)
+  assert (model.config.mlp_activations, model.config.max_distance) == (('silu', 'linear'), 64)
+  assert model.config.dtype == model.params['token_embedder']['embedding'].dtype.name == 'bfloat16'
+  assert model.params['decoder']['decoder_norm']['scale'].dtype == np.float32
+  assert model.encode(['ein Haus'])[0, -1] == 1 and model.num_tokens == model.vocabulary.size
+
+
+def test_what_a_model_directory_says_itself_is_no_argument(tmp_path):
+  save_model(tiny.random_t5(0), tmp_path / 'model')
+  with pytest.raises(SettingError, match='gin_file is for T5X checkpoints'):
+    load_model(tmp_path / 'model', gin_file=tmp_path / 'any.gin')
+
+
+def test_weights_that_are_not_finite_are_not_loaded(native):
+  ts.open({'driver': 'zarr', 'kvstore': {'driver': 'file', 'path': f'{native}/target.decoder.decoder_norm.scale/'}},
+          ).result()[0].write(np.nan).result()
+  with pytest.raises(CheckpointError, match=r'decoder_norm/scale.* has 1 of 32 numbers that are NaN'):
+    load_model(native)

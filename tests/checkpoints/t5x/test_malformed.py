@@ -11,7 +11,7 @@ import tensorstore as ts
 import tiny
 from flax import serialization, traverse_util
 
-from specdec_jax.checkpoints.importer import prepare
+from specdec_jax.checkpoints.source import prepare
 from specdec_jax.errors import CheckpointError
 from specdec_jax.models.parameters import parameter_shapes
 
