@@ -1,9 +1,9 @@
-"""Writes configs/table2, those of configs/table5 with a T5 draft, and the two of T5-small at both temperatures.
+"""Writes configs/table2, those of configs/table5 with a T5 draft, two of T5-small at both temperatures, a tree.
 
   python scripts/write_paper_configs.py
 
-They differ in what the paper's tables print, which specdec_jax/reports/paper.py holds: change that, or the text
-here, and write them again. A test compares the files with what this would write.
+They differ in what the paper's tables print, which specdec_jax/reports/paper.py holds, and in what the planner
+predicts: change that, or the text here, and write them again. A test compares the files with what this would write.
 """
 
 import argparse
@@ -14,6 +14,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # works in a clone, too
 
 from specdec_jax.reports import paper  # noqa: E402 (needs the path above)
+from specdec_jax.tpu import acceptance, shapes  # noqa: E402
+from specdec_jax.tpu.chips import get_chip  # noqa: E402
+from specdec_jax.tpu.prediction import Deployment, best_tree, predict  # noqa: E402
 
 TASKS = {'EnDe': 'ende', 'CNN/DM': 'cnn_dm'}
 FINE_TUNED_ON = {'EnDe': 'WMT EnDe', 'CNN/DM': 'CNN/DM'}
@@ -102,9 +105,45 @@ def table_5() -> dict[str, str]:
   return files
 
 
+PLANNED = """\
+# Planned, not measured (docs/trees_on_tpu.md), for inputs and texts of 128 tokens:
+#   by the compiler for one v4: {memory}
+#   by the model of time, with the further candidates' acceptance assumed for alpha {alpha:.2f}:
+#   gamma {gamma}: {chain.tokens_per_call:.2f} tokens a target call, {chain.speed_up:.2f}X
+#   {nodes} nodes in {levels} levels: {tree.tokens_per_call:.2f} tokens a target call, {tree.speed_up:.2f}X"""
+# Of the decode program with this tree; tests/tpu/test_tree_plans.py compiles it (--long).
+MEMORY = '22.78 GB at the peak; an iteration reads each weight once (11.14 GB) and copies no cache.'
+TREE = """
+compare.trees = (@best_tree(),)
+best_tree.acceptance_by_rank = (
+    {ranks})
+best_tree.max_nodes = {nodes}
+best_tree.max_depth = {levels}
+best_tree.c = {c:.4f}"""
+
+
+def tree(nodes: int = 63) -> dict[str, str]:
+  """Table 2's first row with a tree beside the chain."""
+  row = paper.TABLE_2[0]
+  path = 'configs/beyond/ende_t5_xxl_small_tree.gin'
+  ranks = tuple(round(rank, 4) for rank in acceptance.acceptance_by_rank(row.alpha))
+  at = Deployment(target=shapes.abstract_model('t5_1_1_xxl'), drafter=shapes.abstract_drafter('t5_1_1_small'),
+                  chip=get_chip('v4'), topology='1x1x1', batch=1, input_length=128, max_decode_len=128)
+  chain, found = predict(at, row.gamma, ranks), best_tree(at, nodes, ranks, free=True)
+  planned = PLANNED.format(memory=MEMORY, alpha=row.alpha, gamma=row.gamma, chain=chain, tree=predict(at, found, ranks),
+                           nodes=nodes, levels=found.depth)
+  lines = ', '.join(map(str, ranks[:8])), ', '.join(map(str, ranks[8:]))
+  settings = ONE_TEMPERATURE.format(row.temperature, row.gamma) + TREE.format(
+      ranks=',\n    '.join(lines), nodes=nodes, levels=found.depth, c=chain.c)
+  return {path: text(row.task, row.draft, path=path, table='Table 2 with a tree',
+                     temperatures=f'{row.temperature:g}', rest=f', gamma {row.gamma} and {nodes} nodes',
+                     paper=f'# The paper, gamma {row.gamma}: {printed(row)}.\n{planned}', settings=settings)}
+
+
 def main():
   argparse.ArgumentParser(description=__doc__.split('\n')[0]).parse_args()  # no arguments but --help
-  for path, content in {**table_2(), **t5_small(), **table_5()}.items():
+  for path, content in {**table_2(), **t5_small(), **table_5(), **tree()}.items():
+    (ROOT / path).parent.mkdir(exist_ok=True)
     (ROOT / path).write_text(content, encoding='utf-8')
 
 

@@ -1,4 +1,4 @@
-"""configs/table2, table3 and table5 against the paper's figures; what scripts/write_paper_configs.py writes."""
+"""configs/table2, table3, table5 and beyond against paper and planner; what scripts/write_paper_configs.py writes."""
 
 import pathlib
 import runpy
@@ -10,6 +10,10 @@ import specdec_jax.cli.configurables  # noqa: F401 (registers what gin files nam
 from specdec_jax.cli import gin_config
 from specdec_jax.models.known import known_config
 from specdec_jax.reports import paper
+from specdec_jax.tpu.acceptance import acceptance_by_rank
+from specdec_jax.tpu.chips import get_chip
+from specdec_jax.tpu.prediction import Deployment, best_tree, predict
+from specdec_jax.tpu.shapes import abstract_drafter, abstract_model
 
 CONFIGS = pathlib.Path(__file__).resolve().parents[2] / 'configs'
 TASKS = {'EnDe': 'ende', 'CNN/DM': 'cnn_dm'}
@@ -32,8 +36,8 @@ def file_of(row):
 
 def test_files_are_those_that_the_script_writes():
   script = runpy.run_path(str(CONFIGS.parent / 'scripts' / 'write_paper_configs.py'))
-  written = {**script['table_2'](), **script['t5_small'](), **script['table_5']()}
-  assert len(written) == 12 + 2 + 3
+  written = {**script['table_2'](), **script['t5_small'](), **script['table_5'](), **script['tree']()}
+  assert len(written) == 12 + 2 + 3 + 1
   assert [path for path, text in written.items() if (CONFIGS.parent / path).read_text() != text] == []
 
 
@@ -62,6 +66,27 @@ def test_the_two_temperatures_of_t5_small_in_one_run(task):
       assert (f'temperature {row.temperature:g}: alpha {row.alpha:.2f}, speed-up {row.speed_up}X '
               f'over T5X; thm 3.8 with c = 0.02: {row.predicted}X') in header
       assert flat['compare.gammas'] == f'({row.gamma},)'
+
+
+def test_table_2_s_first_row_with_a_tree():
+  """Its tree is the planner's for a v4, and its header has the planner's figures."""
+  header, flat = parse('beyond/ende_t5_xxl_small_tree.gin')
+  row = paper.TABLE_2[0]
+  assert f'gamma 7: alpha {row.alpha:.2f}, speed-up {row.speed_up}X over T5X' in header
+  assert flat['compare.gammas'] == '(7,)' and flat['compare.trees'] == '(@best_tree(),)'
+  assert float(flat['Sampling.temperature']) == 0 and flat['load_model.dtype'] == "'bfloat16'"
+  gin_config.parse([str(CONFIGS / 'beyond/ende_t5_xxl_small_tree.gin')], GIVEN)
+  found = gin.get_configurable('best_tree')()
+  gin.clear_config()
+  at = Deployment(target=abstract_model('t5_1_1_xxl'), drafter=abstract_drafter('t5_1_1_small'), chip=get_chip('v4'),
+                  topology='1x1x1', batch=1, input_length=128, max_decode_len=128)
+  ranks = acceptance_by_rank(row.alpha)
+  fastest = best_tree(at, 63, ranks, free=True)
+  assert (found.num_nodes, found.depth) == (63, fastest.depth)
+  planned, chain = predict(at, fastest, ranks), predict(at, row.gamma, ranks)
+  assert predict(at, found, ranks).speed_up == pytest.approx(planned.speed_up, rel=1e-3) and planned.speed_up >= 4.5
+  for name, p in (('gamma 7', chain), (f'63 nodes in {fastest.depth} levels', planned)):
+    assert f'{name}: {p.tokens_per_call:.2f} tokens a target call, {p.speed_up:.2f}X' in header
 
 
 NGRAM = ["TARGET = 'x'", "NGRAM = 'x'", "OUTPUT_DIR = 'x'"]
