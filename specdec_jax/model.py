@@ -120,6 +120,15 @@ class Model(struct.PyTreeNode):
     """Encodes int32 [B, S] once, or feeds the prompts, and makes a cache of static length."""
     return network(self.config).apply({'params': self.params}, tokens, cache_length, method='prefill')
 
+  def prefilled(self, tokens, cache_length: int, given=None):
+    """`prefill`, then one pass over decoder tokens that are given, int32 [B, G], padded on the right."""
+    cache = self.prefill(tokens, cache_length)
+    return cache if given is None else self.step(cache, given, jnp.zeros(len(given), jnp.int32))[1]
+
+  def repeated(self, cache, times: int):
+    """A cache in which each row stands so many times; see `cache.repeat`."""
+    return cache_lib.repeat(cache, times)
+
   def step(self, cache, tokens, positions):
     """Feeds int32 [B, T] from positions [B]; float32 logits [B, T, V] and the cache."""
     return network(self.config).apply(
@@ -146,18 +155,21 @@ class Model(struct.PyTreeNode):
     """Writes the places `nodes` (int32 [B, m]) of a block to the slots from slots [B] on; see `cache.commit`."""
     return cache_lib.commit(cache, block, nodes, slots)
 
-  def decoder_prefix(self, tokens, lengths=None):
+  def decoder_prefix(self, tokens, lengths=None, given=None, given_lengths=None):
     """The decoder's tokens before the first generated one, and how many each row has.
 
-    That is the start token, or a decoder-only model's prompts.
+    That is what is given, else the start token, or a decoder-only model's prompts.
 
     Args:
       tokens: int32 [B, S], encoder tokens or prompts.
       lengths: int32 [B], of the prompts; all S by default.
+      given, given_lengths: int32 [B, G] and [B], or None; see `Request`.
 
     Returns:
       int32 [B, G], int32 [B].
     """
+    if given is not None:
+      return given, given_lengths
     batch = tokens.shape[0]
     if self.config.decoder_only:
       return tokens, jnp.full(batch, tokens.shape[1], jnp.int32) if lengths is None else lengths

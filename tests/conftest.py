@@ -9,6 +9,8 @@ import pytest
 from hypothesis import settings
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
+# Compiling is most of the tests' time, and programs that are optimised less run the same arithmetic.
+os.environ.setdefault('XLA_FLAGS', '--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true')
 sys.path.insert(0, str(pathlib.Path(__file__).parent / 'helpers'))
 pytest_plugins = ['tiny_pair']
 

@@ -197,7 +197,8 @@ def _betas(target, drafter, request: Request, text, leniences, standardizer: Sta
 
 def history_of(model, request: Request, text):
   """Each row's prefix and its text after it, int32 [B, G + T], and the prefix's end [B]."""
-  prefix, prefix_lengths = model.decoder_prefix(request.tokens, request.lengths)
+  prefix, prefix_lengths = model.decoder_prefix(
+      request.tokens, request.lengths, request.given, request.given_lengths)
   place = jnp.arange(prefix.shape[1] + text.shape[1])
   rows = jnp.concatenate([prefix, text], axis=1)
   source = jnp.where(place < prefix_lengths[:, None], place,

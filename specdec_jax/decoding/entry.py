@@ -27,6 +27,8 @@ def speculative_decode(target: Model, drafter: Drafter | Model, tokens: Int[Arra
                        max_decode_len: int = 128, seed: int = 0, ids: Int[ArrayLike, ' B'] | None = None,
                        lenience: float = 1.0, verification: str = 'token',
                        logits_processors: Sequence[Callable] = (), lengths: Int[ArrayLike, ' B'] | None = None,
+                       target_prefix: Int[ArrayLike, 'B P'] | None = None,
+                       target_prefix_lengths: Int[ArrayLike, ' B'] | None = None, num_samples: int = 1,
                        buckets: Sequence[int] | None = None, trace: bool = False) -> Result:
   """Decodes with drafts; for lenience 1 the text follows the target's own distribution exactly.
 
@@ -46,11 +48,16 @@ def speculative_decode(target: Model, drafter: Drafter | Model, tokens: Int[Arra
     verification: the acceptance rule: 'token', or for chains 'block'; see `verify`.
     logits_processors: see `logits_processors`; applied to both models.
     lengths: int [B], tokens of each prompt of a decoder-only model (any id may be real); all S by default.
+    target_prefix: int [B, P], tokens that an encoder-decoder's text begins with, after its start token; no EOS among
+      them. The result holds what follows them.
+    target_prefix_lengths: int [B], how many of them each row has, 0 to P; by default up to the last that is no padding.
+    num_samples: K texts of each input, whose encoder runs once: rows b0 s0, b0 s1, ... Random keys come from (seed, id,
+      sample), and the first sample is what one sample gives.
     buckets: lengths that the inputs are padded to, each a program of its own; by default few, () for none.
     trace: keep what each iteration drafted and accepted in `Result.trace`.
 
   Returns:
-    `Result`, on the host.
+    `Result` of B * K rows, on the host.
 
   Raises:
     SettingError: an argument of a wrong type or value, or that does not fit the models.
@@ -60,20 +67,25 @@ def speculative_decode(target: Model, drafter: Drafter | Model, tokens: Int[Arra
   rule.check(lenience, verification, tree.is_chain)
   drafter = inputs.checked_drafter(drafter, target)
   settings = Settings(tree=tree, max_decode_len=checks.whole('max_decode_len', max_decode_len, 1, checks.MOST_TOKENS),
-                      verification=verification, lenient=lenience < 1, trace=checks.flag('trace', trace))
+                      verification=verification, lenient=lenience < 1, trace=checks.flag('trace', trace),
+                      num_samples=checks.whole('num_samples', num_samples, 1))
   return _run(settings, target, drafter, tokens, sampling, seed=seed, ids=ids, lengths=lengths,
-              processors=logits_processors, buckets=buckets, lenience=lenience)
+              prefix=target_prefix, prefix_lengths=target_prefix_lengths, processors=logits_processors, buckets=buckets,
+              lenience=lenience)
 
 
 def autoregressive_decode(target: Model, tokens: Int[ArrayLike, 'B S'], *, sampling: Sampling = Sampling(),
                           max_decode_len: int = 128, seed: int = 0, ids: Int[ArrayLike, ' B'] | None = None,
                           logits_processors: Sequence[Callable] = (),
                           lengths: Int[ArrayLike, ' B'] | None = None,
+                          target_prefix: Int[ArrayLike, 'B P'] | None = None,
+                          target_prefix_lengths: Int[ArrayLike, ' B'] | None = None, num_samples: int = 1,
                           buckets: Sequence[int] | None = None) -> Result:
   """The one-token baseline: the same loop without a draft. Arguments as `speculative_decode`."""
-  settings = Settings(tree=None, max_decode_len=checks.whole('max_decode_len', max_decode_len, 1, checks.MOST_TOKENS))
+  settings = Settings(tree=None, max_decode_len=checks.whole('max_decode_len', max_decode_len, 1, checks.MOST_TOKENS),
+                      num_samples=checks.whole('num_samples', num_samples, 1))
   return _run(settings, inputs.checked_target(target), None, tokens, sampling, seed=seed, ids=ids, lengths=lengths,
-              processors=logits_processors, buckets=buckets)
+              prefix=target_prefix, prefix_lengths=target_prefix_lengths, processors=logits_processors, buckets=buckets)
 
 
 def running_decode(target: Model, drafter: Drafter | Model | None, *, rows: int, length: int,
@@ -106,11 +118,13 @@ def running_decode(target: Model, drafter: Drafter | Model | None, *, rows: int,
 
 def loop_arguments(target: Model, drafter: Drafter | None, tokens: Any, settings: Settings, sampling: Sampling,
                    *, seed: int = 0, ids: Any = None, lengths: Any = None, processors: Sequence[Callable] = (),
-                   buckets: Sequence[int] | None = None, lenience: float = 1.0) -> tuple[Any, ...]:
+                   prefix: Any = None, prefix_lengths: Any = None, buckets: Sequence[int] | None = None,
+                   lenience: float = 1.0) -> tuple[Any, ...]:
   """The arguments of `loop.decode_loop` but its settings, checked; as in `speculative_decode`."""
   sampling = inputs.checked_sampling(sampling)
   processors = checked_processors(processors, target)
-  request, ids = inputs.request(target, drafter, tokens, lengths, ids, settings.max_decode_len, buckets)
+  request, ids = inputs.request(target, drafter, tokens, lengths, ids, settings.max_decode_len, buckets, prefix,
+                                prefix_lengths)
   standardizer = Standardizer.of_target(target, sampling, processors)
   return target, drafter, request, inputs.checked_seed(seed), ids, standardizer, np.float32(lenience)
 

@@ -18,13 +18,14 @@ SHORTEST = 16  # of the lengths that inputs are padded to
 
 
 def request(target: Model, drafter: Any, tokens: Any, lengths: Any, ids: Any, max_decode_len: int,
-            buckets: Any = None) -> tuple[Request, np.ndarray]:
+            buckets: Any = None, prefix: Any = None, prefix_lengths: Any = None) -> tuple[Request, np.ndarray]:
   """The rows of a decode and their ids, uint32 [B], on the devices of the models.
 
   Args:
     target, drafter: what will decode; their devices count.
     tokens, lengths, ids, buckets: as in `speculative_decode`.
     max_decode_len: checked.
+    prefix, prefix_lengths: `target_prefix` and its lengths, as there.
 
   Raises:
     SettingError: anything that does not fit the target.
@@ -34,8 +35,45 @@ def request(target: Model, drafter: Any, tokens: Any, lengths: Any, ids: Any, ma
   ids = checked_ids(ids, len(tokens))
   padding = 0 if target.config.decoder_only else target.config.pad_id
   made = unplaced_request(target, pad(tokens, padded_length(tokens.shape[1], buckets), padding), lengths)
-  tokens, lengths, ids = place_rows((target, drafter), made.tokens, made.lengths, ids)
-  return Request(tokens=tokens, lengths=lengths), ids
+  given, given_lengths = given_tokens(target, len(tokens), prefix, prefix_lengths, buckets)
+  tokens, lengths, given, given_lengths, ids = place_rows(
+      (target, drafter), made.tokens, made.lengths, given, given_lengths, ids)
+  return Request(tokens=tokens, lengths=lengths, given=given, given_lengths=given_lengths), ids
+
+
+def given_tokens(target: Model, batch: int, prefix: Any, lengths: Any,
+                 buckets: Any = None) -> tuple[np.ndarray | None, np.ndarray | None]:
+  """`Request.given` and its lengths, of a target prefix: the start token stands before it.
+
+  Raises:
+    SettingError: a decoder-only model, wrong types, shapes or ids, or an EOS among them.
+  """
+  if prefix is None:
+    if lengths is not None:
+      raise SettingError('target_prefix_lengths are given without a target_prefix; leave them out.')
+    return None, None
+  if target.config.decoder_only:
+    raise SettingError('target_prefix is of models with an encoder; of a decoder-only model the tokens that are given '
+                       'are the prompts.')
+  prefix = target.check_tokens(prefix, 'target_prefix')
+  if len(prefix) != batch:
+    raise SettingError(f'target_prefix has {len(prefix)} rows, tokens {batch}; they must agree.')
+  longest = prefix.shape[1]
+  if lengths is None:
+    lengths = np.where(prefix != target.config.pad_id, np.arange(1, longest + 1), 0).max(1)
+  lengths = checks.integers('target_prefix_lengths', lengths, (batch,), f'of shape [{batch}], one a row of tokens')
+  if lengths.min() < 0 or lengths.max() > longest:
+    raise SettingError(f'target_prefix_lengths go from {lengths.min()} to {lengths.max()}; they must be 0 to '
+                       f'{longest}, the columns of target_prefix.')
+  inside = np.arange(longest) < lengths[:, None]
+  ends = np.argwhere(np.isin(prefix, target.eos_ids) & inside)
+  if len(ends):
+    row, column = ends[0]
+    raise SettingError(f'target_prefix[{row}, {column}] is {prefix[row, column]}, which ends a text; a prefix goes on, '
+                       'so leave it out.')
+  start = np.full((batch, 1), target.config.decoder_start_id, np.int32)
+  given = np.concatenate([start, np.where(inside, prefix, 0)], axis=1)
+  return pad(given, padded_length(longest, buckets) + 1, 0), (lengths + 1).astype(np.int32)
 
 
 def unplaced_request(target: Model, tokens: np.ndarray, lengths: np.ndarray | None) -> Request:

@@ -35,7 +35,7 @@ def decode_loop(target, drafter, request: Request, seed: jax.Array, ids: jax.Arr
   Args:
     target: the `Model`.
     drafter: None in plain decoding.
-    request: B rows.
+    request: B inputs, of `settings.num_samples` rows each.
     seed: uint32 scalar.
     ids: uint32 [B].
     standardizer: of the target's vocabulary.
@@ -43,7 +43,7 @@ def decode_loop(target, drafter, request: Request, seed: jax.Array, ids: jax.Arr
     settings: static.
   """
   state = start(target, drafter, request, seed, ids, settings, settings.room)
-  state, _ = advance(target, drafter, standardizer, lenience, settings, state, len(ids))
+  state, _ = advance(target, drafter, standardizer, lenience, settings, state, len(state.status))
   return finish(state, settings)
 
 

@@ -15,6 +15,7 @@ class Settings:
     verification: the acceptance rule, see `rule.verify`.
     lenient: whether lenience is below 1.
     trace: whether every iteration is recorded.
+    num_samples: rows of each input.
   """
 
   tree: Tree | None
@@ -22,6 +23,7 @@ class Settings:
   verification: str = 'token'
   lenient: bool = False
   trace: bool = False
+  num_samples: int = 1
 
   @property
   def num_nodes(self) -> int:

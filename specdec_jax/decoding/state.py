@@ -10,6 +10,8 @@ from specdec_jax.decoding.settings import Settings
 from specdec_jax.drafters.interface import Request, Text
 from specdec_jax.results import Result, Stats, Status, Trace
 
+_SAMPLES = 2 ** 32 - 1  # no position of a text: an iteration's keys come from these
+
 
 class State(struct.PyTreeNode):
   """The loop's carry: B rows in every array, so that a row can be taken out and another put in its place.
@@ -49,25 +51,37 @@ def row_keys(seed: jax.Array, ids: jax.Array) -> jax.Array:
   return jax.vmap(jax.random.fold_in, (None, 0))(key, ids)
 
 
+def sample_keys(keys: jax.Array, num_samples: int) -> jax.Array:
+  """Typed keys [B * num_samples] of each row's samples, of keys [B]; the first of a row is its own key."""
+  others = jax.vmap(lambda key: jax.random.fold_in(key, _SAMPLES))(keys)
+  of_sample = lambda sample: jax.vmap(jax.random.fold_in, (0, None))(others, sample) if sample else keys
+  return jnp.stack([of_sample(sample) for sample in range(num_samples)], axis=1).reshape(-1)
+
+
 def start(target, drafter, request: Request, seed: jax.Array, ids: jax.Array, settings: Settings,
           room: int) -> State:
-  """Encodes the inputs, once per model, and makes empty caches and counts.
+  """Encodes the inputs, once per model, and makes empty caches and counts: rows b0 s0, b0 s1, ... of several samples.
 
   Args:
     target, drafter, request, seed, ids, settings: as in `loop.decode_loop`.
     room: slots after what is given; `settings.room` of rows that are to run, 0 of those that `put` will place.
   """
-  prefix, prefix_lengths = target.decoder_prefix(request.tokens, request.lengths)
-  batch, longest = prefix.shape
-  num_slots = longest + room
+  prefix, prefix_lengths = target.decoder_prefix(
+      request.tokens, request.lengths, request.given, request.given_lengths)
+  num_slots, times = prefix.shape[1] + room, settings.num_samples
   with jax.named_scope('target_encoder'):
-    target_cache = target.prefill(request.tokens, num_slots)
+    target_cache = target.prefilled(request.tokens, num_slots, request.given)
   with jax.named_scope('draft_encoder'):
     drafter_state = drafter.prefill(request, num_slots) if settings.tree else None
+  if times > 1:
+    target_cache = target.repeated(target_cache, times)
+    prefix, prefix_lengths, drafter_state = jax.tree.map(
+        lambda x: jnp.repeat(x, times, axis=0), (prefix, prefix_lengths, drafter_state))
+  batch = len(prefix)
   return State(
       text=Text(history=jnp.pad(prefix, ((0, 0), (0, room))), position=prefix_lengths - 1,
                 prefix_end=prefix_lengths - 1),
-      keys=row_keys(seed, ids),
+      keys=sample_keys(row_keys(seed, ids), times),
       status=jnp.full(batch, int(Status.RUNNING), jnp.int32),
       scores=jnp.zeros(batch, jnp.float32),
       stats=Stats.zeros(batch, settings.tree),

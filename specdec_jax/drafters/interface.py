@@ -16,10 +16,15 @@ class Request(struct.PyTreeNode):
   Attributes:
     tokens: int32 [B, S], encoder tokens or a decoder-only model's prompts, padded on the right.
     lengths: int32 [B], how many of each row's tokens are no padding.
+    given: int32 [B, G], decoder tokens that an encoder-decoder begins with, its start token first; None where that is
+      all, and of a decoder-only model.
+    given_lengths: int32 [B], how many of them each row has; None with `given`.
   """
 
   tokens: jax.Array | np.ndarray
   lengths: jax.Array | np.ndarray
+  given: jax.Array | np.ndarray | None = None
+  given_lengths: jax.Array | np.ndarray | None = None
 
 
 class Text(struct.PyTreeNode):

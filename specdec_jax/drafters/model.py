@@ -48,7 +48,7 @@ class ModelDrafter(struct.PyTreeNode):
           'Import both with --vocabulary=FILE if they do.')
 
   def prefill(self, request: Request, cache_length: int):
-    return self.draft.prefill(request.tokens, cache_length)
+    return self.draft.prefilled(request.tokens, cache_length, request.given)
 
   def propose(self, state, text, tree, keys, standardizer):
     """See `Drafter.propose`: a pass of the draft for each level; `state` is its cache."""

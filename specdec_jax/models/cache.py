@@ -46,3 +46,13 @@ def commit(cache: dict[str, Any], block: list[Pair], nodes: Int[Array, 'B m'],
     return write(old, jnp.take_along_axis(new, nodes[:, None, :, None], axis=2), slots)
 
   return {**cache, 'self': jax.tree.map(one, cache['self'], block)}
+
+
+def repeat(cache, times: int):
+  """A cache in which each row stands `times` times, one after another; of the encoder's output there is one still.
+
+  Rows that share cross-attention are folded into one of more queries; see `t5.DecoderLayer`.
+  """
+  shared = ('cross', 'cross_visible')
+  return {name: part if name in shared else jax.tree.map(lambda x: jnp.repeat(x, times, axis=0), part)
+          for name, part in cache.items()}

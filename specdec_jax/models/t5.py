@@ -186,7 +186,8 @@ class DecoderLayer(nn.Module):
       x: [B, T, E].
       bias: float32 [B, H, T, K], or None where every layer has its own.
       seen: `Visibility`.
-      cross: {'key', 'value'} of the encoder's output; cross_visible: bool [B, 1, 1, S].
+      cross: {'key', 'value'} of the encoder's output; cross_visible: bool [B, 1, 1, S]. They may have fewer rows
+        than x: of each, as many rows of x after one another.
       cache: {'key', 'value'} [B, H, K, D], or None in teacher forcing: the keys are those of the T tokens themselves.
       slots: int32 [B], where in the cache the T tokens are written from.
 
@@ -203,9 +204,10 @@ class DecoderLayer(nn.Module):
       bias = self.relpos_bias(seen.queries, seen.keys)
     h = self.self_attention(h, keys, values, seen.visible, bias, deterministic)
     x += self.dropout(h, deterministic=deterministic)
-    h = self.encoder_decoder_attention(
-        self.pre_cross_attention_layer_norm(x), cross['key'], cross['value'], cross_visible,
-        deterministic=deterministic)
+    h = self.pre_cross_attention_layer_norm(x)
+    folded = h.reshape(len(cross['key']), -1, h.shape[-1])  # rows of one input are queries of one row
+    h = self.encoder_decoder_attention(folded, cross['key'], cross['value'], cross_visible,
+                                       deterministic=deterministic).reshape(h.shape)
     x += self.dropout(h, deterministic=deterministic)
     h = self.mlp(self.pre_mlp_layer_norm(x), deterministic)
     return x + self.dropout(h, deterministic=deterministic), cache, block
