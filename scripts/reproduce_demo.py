@@ -19,6 +19,7 @@ from absl import app, flags
 from specdec_jax.cli import ends
 from specdec_jax.errors import RunFailed, SettingError
 from specdec_jax.files.reading import read_text
+from specdec_jax.paths import resolve
 from specdec_jax.reports import figures, paper_tables, tables
 from specdec_jax.reports.measured import Measured
 
@@ -71,7 +72,7 @@ def replace(page: str, parts: dict[str, str]) -> str:
 def run(settings):
   page = None if _PAGE.value is None else pathlib.Path(_PAGE.value)
   old = '' if page is None else read_text(page, 'page')
-  directory = pathlib.Path(_OUTPUT.value).expanduser()
+  directory = pathlib.Path(resolve(_OUTPUT.value, '--output'))
   paper_runs.make(directory)
   parts = measured_tables(directory, settings)
   text = '\n'.join(f'## {title}\n\n{parts[name]}' for name, title in TITLES.items())

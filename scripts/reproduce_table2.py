@@ -17,6 +17,7 @@ from absl import app, flags
 
 from specdec_jax.cli import ends
 from specdec_jax.errors import RunFailed, SettingError
+from specdec_jax.paths import resolve
 from specdec_jax.reports import figures, paper, paper_tables, tables
 from specdec_jax.reports.measured import Measured
 
@@ -90,7 +91,7 @@ def write(directory: pathlib.Path, measured) -> str:
 
 
 def run(settings):
-  directory = pathlib.Path(_OUTPUT.value).expanduser()
+  directory = pathlib.Path(resolve(_OUTPUT.value, '--output'))
   paper_runs.make(directory)
   measured, failed = measure(directory, settings)
   if measured:

@@ -24,7 +24,7 @@ from specdec_jax.standardizer import Standardizer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings:
+class BeamSettings:
   """Everything static about a search; draft_beams = gamma = 0 is the plain one."""
 
   num_beams: int
@@ -33,7 +33,7 @@ class Settings:
   gamma: int = 0
 
 
-class State(struct.PyTreeNode):
+class SearchState(struct.PyTreeNode):
   """The plain loop's carry; a cache row for every beam."""
 
   beams: beam_state.Beams
@@ -66,7 +66,7 @@ def beam_search(target, tokens, num_beams: int = 4, alpha: float = 0.6, max_deco
   max_decode_len = whole('max_decode_len', max_decode_len, 1, MOST_TOKENS)
   if not 0 <= alpha < float('inf'):
     raise SettingError(f'alpha is {alpha}; it must be at least 0 (no length penalty) and finite.')
-  settings = Settings(num_beams=num_beams, max_decode_len=max_decode_len)
+  settings = BeamSettings(num_beams=num_beams, max_decode_len=max_decode_len)
   if drafter is None:
     ignored = [f'{n} = {v}' for n, v in (('draft_beams', draft_beams), ('gamma', gamma))
                if v is not None]
@@ -96,7 +96,7 @@ def _beams(name, value, least, target, hint='') -> int:
 
 
 @functools.partial(compilation.jit, static_argnames='settings')
-def search(target, draft, tokens, alpha, settings: Settings) -> BeamResult:
+def search(target, draft, tokens, alpha, settings: BeamSettings) -> BeamResult:
   """The compiled program: one device call for a whole batch."""
   standardizer = Standardizer.of_target(target, Sampling())
   beams = beam_state.start(
@@ -116,15 +116,15 @@ def _plain_loop(target, standardizer, tokens, alpha, beams):
   cache = jax.tree.map(lambda leaf: jnp.repeat(leaf, width, axis=0), target.prefill(tokens, room))
   rows = jnp.arange(batch)[:, None] * width
 
-  def one(state: State) -> State:
+  def one(state: SearchState) -> SearchState:
     beams = state.beams
     logits, cache = target.step(state.cache, beams.last.reshape(-1, 1), jnp.repeat(beams.step, width))
     found = beam_state.candidates(logits.reshape(batch, width, -1), standardizer, width)
     beams, parent = beam_state.advance(beams, found, beams.running, target.eos_ids, alpha)
-    return State(beams, _reorder(state.cache, cache, (rows + parent).reshape(-1)))
+    return SearchState(beams, _reorder(state.cache, cache, (rows + parent).reshape(-1)))
 
   beams = lax.while_loop(
-      lambda s: jnp.any(s.beams.running), one, State(beams, cache)).beams
+      lambda s: jnp.any(s.beams.running), one, SearchState(beams, cache)).beams
   none = jnp.zeros(batch, jnp.int32)
   calls = beams.step + (beams.status == Status.NON_FINITE)
   return beams, BeamStats(target_calls=calls, steps=beams.step, drafted=none, accepted=none)

@@ -20,7 +20,7 @@ from specdec_jax.beam.state import pick
 from specdec_jax.results import Status
 
 
-class State(struct.PyTreeNode):
+class DraftedSearchState(struct.PyTreeNode):
   """The loop's carry; one cache row for all beams of an input."""
 
   beams: beam_state.Beams
@@ -36,7 +36,7 @@ def speculative_loop(target, draft, standardizer, tokens, alpha, beams: beam_sta
   batch, width, room = beams.tokens.shape
   layout = beam_tree.Layout(width, draft_beams, gamma, room - 1)
   none = jnp.zeros(batch, jnp.int32)
-  state = State(
+  state = DraftedSearchState(
       beams=beams, lineage=beam_tree.Lineage.start(batch, layout),
       stats=BeamStats(target_calls=none, steps=none, drafted=none, accepted=none),
       target_cache=target.prefill(tokens, layout.slot + layout.size),
@@ -46,7 +46,7 @@ def speculative_loop(target, draft, standardizer, tokens, alpha, beams: beam_sta
   return state.beams, state.stats
 
 
-def _iterate(target, draft, standardizer, alpha, layout, state: State) -> State:
+def _iterate(target, draft, standardizer, alpha, layout, state: DraftedSearchState) -> DraftedSearchState:
   beams, lineage, width = state.beams, state.lineage, layout.width
   tree, draft_cache, draft_block = _draft(draft, standardizer, target.eos_ids, layout, state)
   logits, target_cache, block = beam_tree.feed(
@@ -57,13 +57,13 @@ def _iterate(target, draft, standardizer, alpha, layout, state: State) -> State:
   first = jnp.broadcast_to(jnp.arange(width), nodes[:, :1].shape)
   draft_nodes = jnp.concatenate([first, nodes[:, :-1]], axis=1)
   flat = lambda n: n.reshape(n.shape[0], -1)
-  return State(
+  return DraftedSearchState(
       beams=after, lineage=lineage, stats=_count(beams, after, state.stats, layout),
       target_cache=target.commit(target_cache, block, flat(nodes - width), (beams.step + 1) * width),
       draft_cache=draft.commit(draft_cache, draft_block, flat(draft_nodes), beams.step * width))
 
 
-def _draft(draft, standardizer, eos_ids, layout, state: State):
+def _draft(draft, standardizer, eos_ids, layout, state: DraftedSearchState):
   """The tree with all its levels, the draft's cache, and what was written there: all levels but the last."""
   beams, lineage, width = state.beams, state.lineage, layout.width
   tree = beam_tree.plant(beams, lineage, layout)

@@ -12,6 +12,7 @@ PARTIAL = '.partial'  # what the name of a file ends in while it is written
 _MENDS = {errno.ENOSPC: 'make room there', errno.EDQUOT: 'make room there',
           errno.ENOENT: 'its directory is gone: was it moved or deleted?',
           errno.EISDIR: 'a directory has this name: move it away',
+          errno.EEXIST: 'a file has this name: name another place',
           errno.ENOTDIR: 'a file stands where a directory must',
           errno.EACCES: 'its owner must allow writing', errno.EROFS: 'its disk is mounted for reading only',
           errno.ENAMETOOLONG: 'choose a shorter name'}

@@ -118,7 +118,7 @@ def test_bad_arguments_are_one_line(options, words):
 
 
 def test_the_encoder_stays_outside_and_its_keys_are_not_moved():
-  settings = beam.Settings(num_beams=3, max_decode_len=9)
+  settings = beam.BeamSettings(num_beams=3, max_decode_len=9)
   jaxpr = jax.make_jaxpr(lambda *a: beam.search.__wrapped__(*a, settings=settings))(
       TARGET, None, tiny.inputs(2), np.float32(0.6)).jaxpr
   loop = only_loop(jaxpr)

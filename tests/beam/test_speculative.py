@@ -107,7 +107,7 @@ def test_logits_that_are_not_finite():
 def test_one_pass_of_the_target_over_the_tree():
   """gamma draft passes and one of the target, the encoders outside, no cache moved as a whole."""
   draft = tiny.random_t5(1, mlp_dim=40)
-  chosen = beam.Settings(num_beams=3, max_decode_len=9, draft_beams=5, gamma=4)
+  chosen = beam.BeamSettings(num_beams=3, max_decode_len=9, draft_beams=5, gamma=4)
   jaxpr = jax.make_jaxpr(lambda *a: beam.search.__wrapped__(*a, settings=chosen))(
       TARGET, draft, tiny.inputs(2), np.float32(0.6)).jaxpr
   body = only_loop(jaxpr).params['body_jaxpr'].jaxpr
