@@ -112,6 +112,11 @@ def postponed() -> Iterator[None]:
     raise _waiting
 
 
+def asked() -> bool:
+  """Whether a stop waits for the end of what postpones it."""
+  return _waiting is not None
+
+
 def hint(text: Callable[[], str]) -> contextlib.AbstractContextManager:
   """While it is open, what a stop leaves and how to go on are part of its message."""
   return _listed(_hints, text)

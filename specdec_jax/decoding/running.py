@@ -58,13 +58,18 @@ class Running:
 
   @property
   def running(self) -> list:
-    """Tags of the inputs that rows hold."""
+    """Tags of the inputs that have a row."""
     return [tag for tag in self._tags if tag is not None]
 
   @property
-  def waiting(self) -> int:
-    """How many inputs are encoded and have no row yet."""
-    return sum(len(left) for _, left in self._waiting)
+  def waiting(self) -> list:
+    """Tags of the inputs that are encoded and have no row yet."""
+    return [tag for _, left in self._waiting for _, tag in left]
+
+  @property
+  def hungry(self) -> bool:
+    """Whether rows are free that no input waits for."""
+    return len(self.running) + len(self.waiting) < self.rows
 
   def encode(self, tags: Sequence[Any], tokens: Int[np.ndarray, 'n S'], ids: Int[np.ndarray, ' n'],
              lengths: Int[np.ndarray, ' n'] | None = None) -> None:
@@ -81,27 +86,32 @@ class Running:
     new = _encode(*self._models, request, self._seed, ids, self._settings)
     self._waiting.append((new, list(enumerate(tags))))
 
-  def advance(self, returns: bool = True) -> None:
-    """Gives the free rows to inputs that wait, and iterates; returns before the device has done it.
+  def forget_waiting(self) -> None:
+    """Nothing waits any more."""
+    self._waiting.clear()
 
-    Args:
-      returns: False only compiles the program, if that is not done yet.
-    """
-    free = [row for row, tag in enumerate(self._tags) if tag is None]
-    while free and self._waiting and returns:
+  def compile(self, tokens: Int[np.ndarray, 'n S'], ids: Int[np.ndarray, ' n'],
+              lengths: Int[np.ndarray, ' n'] | None = None) -> None:
+    """Compiles what inputs of this shape need, and runs all of it but an iteration."""
+    request, ids = self._request(tokens, ids, lengths)
+    new = _encode(*self._models, request, self._seed, ids, self._settings)
+    self._place(new, {})
+    self._iterate(0)
+    jax.block_until_ready(self._state.status)
+
+  def advance(self) -> None:
+    """Gives the free rows to inputs that wait, and iterates; returns before the device has done it."""
+    free = collections.deque(row for row, tag in enumerate(self._tags) if tag is None)
+    while free and self._waiting:
       new, left = self._waiting[0]
-      count = min(len(free), len(left), self.hand_back)
-      chosen, rows = np.zeros(self.hand_back, np.int32), np.full(self.hand_back, self.rows, np.int32)
-      for i in range(count):
-        chosen[i], self._tags[free[0]] = left.pop(0)
-        rows[i] = free.pop(0)
+      placed = {}
+      while free and left and len(placed) < self.hand_back:
+        row = free.popleft()
+        placed[row], self._tags[row] = left.pop(0)
       if not left:
         self._waiting.popleft()
-      self._state = _put(self._state, new, chosen, rows, self._shardings)
-    until = np.int32(min(self.rows, len(free) + self.hand_back) if returns else 0)
-    self._state, *found = _advance(*self._models, self._standardizer, self._lenience, self._settings, self._state,
-                                   until, self._shardings)
-    self._advancing = tuple(found) if returns else None
+      self._place(new, placed)
+    self._advancing = self._iterate(min(self.rows, len(free) + self.hand_back))
 
   def ended(self) -> tuple[list, Result]:
     """Waits for the last `advance`: tags of the inputs that have ended, whose rows are free now, and their results."""
@@ -114,6 +124,18 @@ class Running:
     for row in rows:
       self._tags[row] = None
     return tags, jax.tree.map(lambda x: x[np.array(rows, int)], result)
+
+  def _place(self, new: State, placed: dict[int, int]) -> None:
+    """Rows of this loop -> of the new ones; at most `hand_back`."""
+    chosen, rows = np.zeros(self.hand_back, np.int32), np.full(self.hand_back, self.rows, np.int32)
+    rows[:len(placed)], chosen[:len(placed)] = list(placed), list(placed.values())
+    self._state = _put(self._state, new, chosen, rows, self._shardings)
+
+  def _iterate(self, until: int) -> tuple[jax.Array, Result]:
+    self._state, iterations, result = _advance(
+        *self._models, self._standardizer, self._lenience, self._settings, self._state, np.int32(until),
+        self._shardings)
+    return iterations, result
 
   def _empty(self) -> tuple[State, tuple | None]:
     """Rows that do not run, and on a mesh how they lie there: as an iteration leaves them."""

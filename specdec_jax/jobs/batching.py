@@ -8,6 +8,7 @@ from jaxtyping import Int
 from numpy import ndarray
 
 SHORTEST_BUCKET = 16
+WIDER, SHORTEST_LOOP = 4, 64  # see `loop_lengths`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +32,18 @@ def bucket_lengths(max_input_len: int, buckets: Sequence[int] = ()) -> list[int]
   """Ascending lengths that inputs are padded to; powers of two from 16 by default."""
   lengths = set(buckets) or {SHORTEST_BUCKET << i for i in range(max_input_len.bit_length())}
   return sorted(b for b in lengths if b < max_input_len) + [max_input_len]
+
+
+def loop_lengths(lengths: Sequence[int]) -> list[int]:
+  """Ascending lengths of the loops that serve these buckets: an input runs in the shortest that it fits.
+
+  Each loop ends in a tail of idle rows, and each row of a loop attends over the loop's length, whatever its input's: so
+  there is a loop for every factor of `WIDER` in length, and none shorter than `SHORTEST_LOOP` beside a longer one.
+  """
+  found = [max(lengths)]
+  while shorter := [n for n in lengths if SHORTEST_LOOP <= n <= found[0] // WIDER]:
+    found.insert(0, max(shorter))
+  return found
 
 
 def key_id(example_id) -> int:

@@ -2,14 +2,16 @@
 
 import contextlib
 import dataclasses
+import itertools
 from collections.abc import Iterable
 
 import jax
 
 from specdec_jax import stopping
-from specdec_jax.data.examples import Example, check_ids
-from specdec_jax.errors import RunFailed
-from specdec_jax.jobs import claims, compilations, fingerprint, output, sharing, work
+from specdec_jax.data.examples import Example
+from specdec_jax.decoding.running import Running
+from specdec_jax.errors import InputError, RunFailed
+from specdec_jax.jobs import claims, compilations, fingerprint, output, sharing, stream, work
 from specdec_jax.jobs.inputs import InputOptions
 from specdec_jax.jobs.methods import Method
 from specdec_jax.jobs.predictions import FAILED, Predictions
@@ -38,11 +40,16 @@ class DecodeJob:
     Returns:
       How many programs were 'compiled', and how many were 'found' in jax's persistent cache.
     """
-    lengths = self.options.lengths
+    lengths, loops = self.options.lengths, self.options.loop_lengths
     with compilations.counted() as counts, Progress(len(lengths), self.method.name, 'shape') as progress:
+      loop = None
       for length in lengths:
         with progress.compiling(f'for inputs of {length} tokens'):
-          self.method(self.target, self.options.any_batch(self.target, length))
+          fitting = min(n for n in loops if n >= length)
+          if loop is None or loop.length != fitting:
+            loop = self._start(fitting)
+          batch = self.options.any_batch(self.target, length)
+          loop.compile(batch.tokens, batch.ids, batch.lengths)
         progress.add(1)
     found = {'compiled': counts['cache_misses'], 'found': counts['cache_hits']}
     print(f"Batches of {self.options.batch_size} inputs of {', '.join(map(str, lengths))} tokens: "
@@ -55,33 +62,40 @@ class DecodeJob:
     Returns:
       The summary; {} but on process 0.
     """
-    examples = list(examples)
-    check_ids(examples)
-    digests = {'inputs': fingerprint.of_examples(examples), 'target': fingerprint.of_weights(self.target),
+    if iter(examples) is examples:  # it can be gone through only once
+      examples = list(examples)
+    ids, digest = stream.survey(examples)
+    if not len(ids):
+      raise InputError('There are no examples to decode: the input is empty.')
+    digests = {'inputs': digest, 'target': fingerprint.of_weights(self.target),
                'drafter': fingerprint.of_weights(self.method.drafter)}
     claims.tie_contents(output_dir, digests)
-    inputs = self.options.encode(self.target, examples)
-    predictions = Predictions(output_dir, [e.id for e in examples])
+    predictions = Predictions(output_dir, ids)
     done, failed = sharing.earlier(predictions, output_dir, digests)
-    if done:
-      note(f'{len(done)} of {len(examples)} examples were decoded before.')
-    fresh = [i for i in range(len(examples)) if i not in done | failed]
-    todo = [batch for indices in (fresh, sorted(failed))  # what failed before goes last
-            for batch in self.options.batches(inputs, indices)]
+    if done.any():
+      note(f'{done.sum()} of {len(ids)} examples were decoded before.')
+    fresh, again = sharing.share(~(done | failed)), sharing.share(failed)  # what failed before goes last
+    read = itertools.chain.from_iterable(
+        stream.windows(examples, wanted, self.target, self.options) for wanted in (fresh, again) if wanted.any())
     going_on = lambda: (f'{predictions.num_done} examples are in {predictions.partial_path}, and the same command '
                         'goes on with the rest')
     with contextlib.closing(predictions), stopping.hint(going_on):
-      timing = sharing.merge(predictions, work.decode_all(
-          self.method.name, self.method, self.target, inputs, predictions, sharing.share(todo)))
+      with Progress(int((fresh | again).sum()), self.method.name) as progress, stream.Ahead(read) as windows:
+        decoding = work.Work(self._start, self.target, self.options, predictions, progress)
+        decoding.do(windows)
+      timing = sharing.merge(predictions, decoding.timing)
       if timing is None:  # process 0 writes the rest
         return {}
       predictions.finish()
-    summary = {'method': self.method.name, 'examples': len(examples), 'cut_inputs': inputs.cut,
-               **work.totals(predictions), **timing, 'predictions': predictions.path}
+    summary = {'method': self.method.name, 'examples': len(ids), **work.totals(predictions), **timing,
+               'predictions': predictions.path}
     output.write_json(output_dir, 'summary.json', summary)
     print(f"{summary['examples']} examples, {summary['tokens']} tokens in {predictions.path}"
           f" ({self.method.name}; {timing['tokens_per_second'] or 0:.1f} tokens/s now)")
-    if predictions.failed:
-      raise RunFailed(f'{len(predictions.failed)} of {len(examples)} examples failed '
+    if predictions.failed.any():
+      raise RunFailed(f'{predictions.failed.sum()} of {len(ids)} examples failed '
                       f'(status {FAILED} in {predictions.path}); run again to retry them.')
     return summary
+
+  def _start(self, length: int) -> Running:
+    return self.method.running(self.target, self.options.batch_size, length)

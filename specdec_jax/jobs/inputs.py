@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from specdec_jax import arguments
 from specdec_jax.data.examples import Example
 from specdec_jax.data.padding import pad_rows
 from specdec_jax.errors import InputError
-from specdec_jax.jobs.batching import Batch, bucket_lengths, key_id
+from specdec_jax.jobs.batching import Batch, bucket_lengths, key_id, loop_lengths
 from specdec_jax.jobs.progress import Progress
 from specdec_jax.model import Model
 
@@ -35,6 +35,7 @@ class Inputs:
     cut: how many were longer than the limit and cut.
     prompts: whether they are a decoder-only model's.
     pad_id: what the model's inputs are padded with.
+    cut_places: places of those that were cut.
   """
 
   examples: Sequence[Example]
@@ -42,6 +43,7 @@ class Inputs:
   cut: int
   prompts: bool = False
   pad_id: int = 0
+  cut_places: frozenset[int] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -72,8 +74,13 @@ class InputOptions:
     """What inputs are padded to, ascending."""
     return bucket_lengths(self.max_input_len, self.buckets)
 
+  @property
+  def loop_lengths(self) -> list[int]:
+    """Of the running loops that serve all lengths, see `batching.loop_lengths`."""
+    return loop_lengths(self.lengths)
+
   def encode(self, model: Model, examples: Iterable[Example]) -> Inputs:
-    """Tokenizes prefix and text of each, or takes its token ids.
+    """Tokenizes prefix and text of each.
 
     Raises:
       InputError: no examples, an empty prompt, token ids that the model cannot read, or inputs that are too long
@@ -82,23 +89,44 @@ class InputOptions:
     examples = list(examples)
     if not examples:
       raise InputError('There are no examples to decode: the input is empty.')
-    texts = [self.prefix + e.text for e in examples if e.tokens is None and e.text is not None]
-    tokenized = iter(_tokenized(model, texts))
-    rows = [next(tokenized) if e.tokens is None else self._ids(model, e) for e in examples]
-    prompts = model.config.decoder_only
-    empty = [e.id for e, row in zip(examples, rows) if not row]
-    if empty:
-      raise InputError(f'Example {empty[0]} is an empty prompt; a decoder-only model needs a token to go on from.')
-    long = [i for i, row in enumerate(rows) if len(row) > self.max_input_len]
-    if long and self.long_inputs == 'refuse':
-      shown = ', '.join(f'{examples[i].id} ({len(rows[i])})' for i in long[:10])
+    inputs, refused = self.encode_what_fits(model, examples)
+    self.check_none(inputs, refused)
+    return inputs
+
+  def check_none(self, inputs: Inputs, refused: dict[int, str]) -> None:
+    """InputError, where `encode_what_fits` refused any."""
+    long = [i for i in refused if len(inputs.rows[i]) > self.max_input_len]
+    other = next((reason for i, reason in refused.items() if i not in long), None)
+    if other is not None:
+      raise InputError(other)
+    if long:
+      shown = ', '.join(f'{inputs.examples[i].id} ({len(inputs.rows[i])})' for i in long[:10])
       raise InputError(
-          f'{len(long)} of {len(rows)} inputs are longer than max_input_len = {self.max_input_len} '
+          f'{len(long)} of {len(inputs.rows)} inputs are longer than max_input_len = {self.max_input_len} '
           f"tokens: {shown}{', ...' if len(long) > 10 else ''}; raise max_input_len, or set "
           "long_inputs = 'cut'.")
-    for i in long:
-      rows[i] = rows[i][-self.max_input_len:] if prompts else rows[i][:self.max_input_len - 1] + rows[i][-1:]
-    return Inputs(examples, rows, len(long), prompts, model.config.pad_id)
+
+  def encode_what_fits(self, model: Model, examples: Sequence[Example]) -> tuple[Inputs, dict[int, str]]:
+    """As `encode`; what is wrong with those of the examples, by place, that cannot be decoded."""
+    texts = [self.prefix + e.text for e in examples if e.tokens is None and e.text is not None]
+    tokenized = iter(_tokenized(model, texts))
+    prompts = model.config.decoder_only
+    rows, refused, cut = [], {}, []
+    for i, example in enumerate(examples):
+      try:
+        row = next(tokenized) if example.tokens is None else self._ids(model, example)
+        if not row:
+          raise InputError(f'Example {example.id} is an empty prompt; a decoder-only model needs a token to go on '
+                           'from.')
+      except InputError as e:
+        row, refused[i] = [], str(e)
+      if len(row) > self.max_input_len and self.long_inputs == 'refuse':
+        refused[i] = f'it has {len(row)} tokens, and max_input_len is {self.max_input_len}'
+      elif len(row) > self.max_input_len:
+        row = row[-self.max_input_len:] if prompts else row[:self.max_input_len - 1] + row[-1:]
+        cut.append(i)
+      rows.append(row)
+    return Inputs(examples, rows, len(cut), prompts, model.config.pad_id, frozenset(cut)), refused
 
   def _ids(self, model: Model, example: Example) -> list[int]:
     """The token ids of an example that is given by them."""
@@ -126,21 +154,29 @@ class InputOptions:
     Which batch a row falls into has no influence on its result, its bucket length
     follows from its own length alone.
     """
+    made = []
+    for length, members in self.groups(inputs, range(len(inputs.rows)) if indices is None else indices):
+      padded = members + members[-1:] * (self.batch_size - len(members))
+      made.append(self._batch(inputs, padded, length, members))
+    return made
+
+  def groups(self, inputs: Inputs, indices: Iterable[int]) -> Iterator[tuple[int, list[int]]]:
+    """The length that inputs are padded to, and up to `batch_size` of that length; the longest first."""
     lengths = self.lengths
     bucket = lambda i: lengths[np.searchsorted(lengths, len(inputs.rows[i]))]
-    order = sorted(range(len(inputs.rows)) if indices is None else indices, key=lambda i: (-len(inputs.rows[i]), i))
-    made = []
+    order = sorted(indices, key=lambda i: (-len(inputs.rows[i]), i))
     for length, of_length in itertools.groupby(order, bucket):
-      group = list(of_length)
-      for start in range(0, len(group), self.batch_size):
-        members = group[start:start + self.batch_size]
-        padded = members + members[-1:] * (self.batch_size - len(members))
-        made.append(Batch(indices=np.array(members),
-                          tokens=pad_rows([inputs.rows[i] for i in padded], length, inputs.pad_id),
-                          ids=np.array([key_id(inputs.examples[i].id) for i in padded]),
-                          lengths=(np.array([len(inputs.rows[i]) for i in padded], np.int32)
-                                   if inputs.prompts else None)))
-    return made
+      while members := list(itertools.islice(of_length, self.batch_size)):
+        yield length, members
+
+  def batch(self, inputs: Inputs, members: list[int], length: int) -> Batch:
+    """A batch of these inputs and no others, padded to a length."""
+    return self._batch(inputs, members, length, members)
+
+  def _batch(self, inputs: Inputs, rows: list[int], length: int, members: list[int]) -> Batch:
+    return Batch(indices=np.array(members), tokens=pad_rows([inputs.rows[i] for i in rows], length, inputs.pad_id),
+                 ids=np.array([key_id(inputs.examples[i].id) for i in rows]),
+                 lengths=np.array([len(inputs.rows[i]) for i in rows], np.int32) if inputs.prompts else None)
 
   def any_batch(self, model: Model, length: int) -> Batch:
     """A batch with the shapes and types of those of inputs that are padded to `length`."""

@@ -6,7 +6,8 @@ from typing import Any
 
 from specdec_jax import rule
 from specdec_jax.analysis.alpha import as_drafter
-from specdec_jax.decoding import autoregressive_decode, inputs, speculative_decode
+from specdec_jax.decoding import autoregressive_decode, inputs, running_decode, speculative_decode
+from specdec_jax.decoding.running import Running
 from specdec_jax.drafters.interface import Drafter
 from specdec_jax.errors import SettingError
 from specdec_jax.jobs.batching import Batch
@@ -88,3 +89,10 @@ class Method:
     lenience = 1.0 if self.lenience is None else self.lenience
     return speculative_decode(target, self.drafter, batch.tokens, tree=self.shape, lenience=lenience,
                               verification=self.verification or 'token', trace=self.trace, **common)
+
+  def running(self, target: Model, rows: int, length: int) -> Running:
+    """A loop that decodes by these settings, see `Running`; without a trace."""
+    return running_decode(target, self.drafter, rows=rows, length=length, tree=self.shape, sampling=self.sampling,
+                          max_decode_len=self.max_decode_len, seed=self.seed,
+                          lenience=1.0 if self.lenience is None else self.lenience,
+                          verification=self.verification or 'token', logits_processors=self.logits_processors)

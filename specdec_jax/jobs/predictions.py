@@ -1,12 +1,15 @@
-"""Predictions as JSON lines: appended as they come, put in input order at the end."""
+"""Predictions as JSON lines: appended as they come, put in input order at the end; none of them stays in memory."""
 
 import contextlib
 import json
 import os
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from specdec_jax.errors import OutputError
 from specdec_jax.files import writing
+from specdec_jax.jobs.ids import Ids
 from specdec_jax.notes import note
 
 FAILED = 'FAILED'
@@ -17,48 +20,48 @@ class Predictions:
   """The predictions of one output directory, whose lock this process holds.
 
   What an earlier run wrote is found again: the lines of the partial file, and those of a final file that was
-  damaged since. An example whose line is missing, torn or damaged is decoded again.
+  damaged since. An example whose line is missing, torn or damaged is decoded again. In memory are 18 bytes an example
+  and no line.
 
   Attributes:
     path: of the final file.
     ids: of the examples, in input order.
-    failed: places of the examples whose last attempt failed; they are tried again.
+    done: bool [n], which examples have a prediction.
+    failed: bool [n], those whose last attempt failed; they are tried again.
     partial_path: of the file that lines are appended to.
     complete: whether the final file stands, with a line for every example and none that failed.
   """
 
-  def __init__(self, directory: str, ids: Sequence[int | str]):
-    self.path, self.ids = os.path.join(directory, NAME), list(ids)
+  def __init__(self, directory: str, ids: Ids | Sequence[int | str]):
+    self.path, self.ids = os.path.join(directory, NAME), ids if isinstance(ids, Ids) else Ids.of(ids)
     self.partial_path = os.path.join(directory, PARTIAL_NAME)
-    self._places = {example_id: i for i, example_id in enumerate(self.ids)}
-    self._offsets: dict[int, int] = {}  # of lines in the partial file
+    count = len(self.ids)
+    self._offsets = np.full(count, -1, np.int64)  # of lines in the partial file
     self._end = 0  # of its last whole line
-    self.failed: set[int] = set()
-    final = [(i, _failed(record)) for i, record in self._final()]
+    self.done, self.failed = np.zeros(count, bool), np.zeros(count, bool)
     begun = os.path.exists(self.partial_path)
-    self.complete = not begun and final == [(i, False) for i in range(len(self.ids))]
+    in_final, in_order = np.zeros(count, bool), True
+    for lines, (index, record) in enumerate(self._final()):
+      in_order = in_order and lines == index and not _failed(record)
+      in_final[index] = True
+    self.complete = bool(not begun and in_order and in_final.all())
     if self.complete:
+      self.done[:] = True
       return
     with writing.named(self.partial_path):
       self._file = open(self.partial_path, 'a+b', buffering=0)  # noqa: SIM115  closed by `close`
     self._find_earlier()
-    missing = {i for i, _ in final} - set(self._offsets)
     if os.path.exists(self.path) and not begun:
-      note(f"'{self.path}' is damaged: {len(dict(final))} of {len(self.ids)} examples have a whole line in it; "
+      note(f"'{self.path}' is damaged: {in_final.sum()} of {count} examples have a whole line in it; "
            'the others are decoded again.')
-    for index, record in self._final() if missing else ():
-      if index in missing:
+    for index, record in self._final() if (in_final & (self._offsets < 0)).any() else ():
+      if self._offsets[index] < 0:
         self.add({index: record})
-
-  @property
-  def done(self) -> set[int]:
-    """Places in the input of the examples that have a prediction."""
-    return set(range(len(self.ids))) if self.complete else set(self._offsets) - self.failed
 
   @property
   def num_done(self) -> int:
     """How many examples have a prediction; asked for from any thread."""
-    return len(self.ids) if self.complete else len(self._offsets) - len(self.failed)
+    return int(self.done.sum())
 
   def add(self, records: dict[int, dict]) -> None:
     """Appends a batch of records by place in the input.
@@ -91,7 +94,7 @@ class Predictions:
     with writing.whole_file(self.path) as f:
       for record in self:
         f.write(_line(record))
-    if not self.failed and len(self._offsets) == len(self.ids):
+    if self.done.all():
       self.close()
       with writing.named(self.partial_path):
         os.remove(self.partial_path)
@@ -114,16 +117,19 @@ class Predictions:
       yield from self._final()
       return
     with _readable(self.partial_path), open(self.partial_path, 'rb') as f:
-      for index in sorted(self._offsets):
+      for index in np.flatnonzero(self._offsets >= 0).tolist():
         f.seek(self._offsets[index])
         record = json.loads(f.readline())
         yield record.pop('index'), record
 
   def _final(self) -> Iterator[tuple[int, dict]]:
     """The whole lines of the final file, each at the place of its id."""
+    following = 0
     for record, _, _ in _records(self.path):
-      if record is not None and _hashable(record.get('id')) in self._places:
-        yield self._places[record['id']], record
+      place = None if record is None else self.ids.place(record.get('id'), following)
+      if record is not None and place is not None:
+        yield place, record
+        following = place + 1
 
   def _find_earlier(self):
     """Takes up what the partial file holds; a line that a crash tore off, at its end, is cut off."""
@@ -133,7 +139,7 @@ class Predictions:
       self._end = end
       if record is None:
         note(f"'{self.partial_path}', line {number}, is damaged; its example is decoded again.")
-      elif self._places.get(_hashable(record.get('id')), -1) != record.get('index'):
+      elif not self.ids.is_at(record.get('index'), record.get('id')):
         raise OutputError(f"'{self.partial_path}', line {number}, is of another job (id {record.get('id')!r}); "
                           'name another directory with --output_dir=DIR, or move that file away.')
       else:
@@ -143,7 +149,8 @@ class Predictions:
 
   def _note(self, index, record, offset):
     self._offsets[index] = offset
-    (self.failed.add if _failed(record) else self.failed.discard)(index)
+    self.failed[index] = _failed(record)
+    self.done[index] = not self.failed[index]
 
 
 def read_partial(directory: str) -> Iterator[tuple[int, dict]]:
@@ -155,10 +162,6 @@ def read_partial(directory: str) -> Iterator[tuple[int, dict]]:
 
 def _failed(record: dict) -> bool:
   return record.get('status') == FAILED
-
-
-def _hashable(example_id):
-  return example_id if isinstance(example_id, int | str) else None
 
 
 def _line(record: dict) -> bytes:

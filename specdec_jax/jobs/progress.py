@@ -21,12 +21,12 @@ class Progress:
     self._bar = tqdm.tqdm(total=total, desc=name, unit=unit, mininterval=interval, file=sys.stderr, dynamic_ncols=True)
     self._tokens, self._seconds, self._since = 0, 0.0, time.perf_counter()
 
-  def add(self, done: int, tokens: int = 0) -> None:
-    """Counts what is done, and tokens of the time that was not spent compiling."""
+  def add(self, done: int, tokens: int = 0, words: str = '') -> None:
+    """Counts what is done, and tokens of the time that was not spent compiling; words are shown behind the speed."""
     self._tokens += tokens
     seconds = self._seconds + time.perf_counter() - self._since
-    self._bar.set_postfix_str(f'{self._tokens / seconds:.1f} tokens/s' if self._tokens and seconds else '',
-                              refresh=False)
+    speed = f'{self._tokens / seconds:.1f} tokens/s' if self._tokens and seconds else ''
+    self._bar.set_postfix_str(', '.join(filter(None, [speed, words])), refresh=False)
     self._bar.update(done)
 
   def say(self, words: str) -> None:

@@ -1,13 +1,16 @@
 """A decode job over several processes: what is done already, who decodes what, and the merge."""
 
+import base64
 import contextlib
 import glob
 import itertools
 import os
 from collections.abc import Iterable, Iterator
 
+import numpy as np
+
 from specdec_jax.errors import InputError
-from specdec_jax.jobs import claims
+from specdec_jax.jobs import claims, work
 from specdec_jax.jobs.predictions import Predictions, read_partial
 from specdec_jax.parallel import hosts
 
@@ -27,8 +30,8 @@ def claimed(output_dir: str, bindings: dict[str, str]) -> Iterator[str]:
     yield output_dir
 
 
-def earlier(predictions: Predictions, output_dir: str, digests: dict[str, str]) -> tuple[set[int], set[int]]:
-  """Places of the examples that any process has done before, and of those that failed.
+def earlier(predictions: Predictions, output_dir: str, digests: dict[str, str]) -> tuple[np.ndarray, np.ndarray]:
+  """Which examples any process has done before, and which failed: bool [n] each.
 
   Process 0 takes up what it finds in other processes' folders, so that a job may go on with
   fewer of them where they share a disk.
@@ -44,19 +47,30 @@ def earlier(predictions: Predictions, output_dir: str, digests: dict[str, str]) 
   if hosts.index() == 0 and not predictions.complete:
     for folder in sorted(glob.glob(os.path.join(glob.escape(output_dir), f'{claims.PROCESS}*'))):
       _take(predictions, read_partial(folder))
-  found = hosts.gather('earlier', {'digests': digests, 'done': sorted(predictions.done),
-                                   'failed': sorted(predictions.failed)})
+  found = hosts.gather('earlier', {'digests': digests, 'done': _packed(predictions.done),
+                                   'failed': _packed(predictions.failed)})
   for name in digests:
     others = [i for i, f in enumerate(found) if f['digests'][name] != found[0]['digests'][name]]
     if others:
       raise InputError(f'The {name} of process {others[0]} is not that of process 0; give all processes the same.')
-  done = set().union(*(f['done'] for f in found))
-  return done, set().union(*(f['failed'] for f in found)) - done
+  of_any = lambda name: np.any([_unpacked(f[name], len(predictions.ids)) for f in found], axis=0)
+  done = of_any('done')
+  return done, of_any('failed') & ~done
 
 
-def share(batches: list) -> list:
-  """This process's part of the batches: short and long ones alike."""
-  return batches[hosts.index()::hosts.count()]
+def share(wanted: np.ndarray) -> np.ndarray:
+  """This process's part of the examples that are True in bool [n]: every so manieth of them."""
+  mine = np.zeros_like(wanted)
+  mine[np.flatnonzero(wanted)[hosts.index()::hosts.count()]] = True
+  return mine
+
+
+def _packed(flags: np.ndarray) -> str:
+  return base64.b64encode(np.packbits(flags)).decode()
+
+
+def _unpacked(text: str, count: int) -> np.ndarray:
+  return np.unpackbits(np.frombuffer(base64.b64decode(text), np.uint8), count=count).astype(bool)
 
 
 def merge(predictions: Predictions, timing: dict) -> dict | None:
@@ -69,14 +83,11 @@ def merge(predictions: Predictions, timing: dict) -> dict | None:
     return None
   for records in brought:
     _take(predictions, records)
-  speeds = [t['tokens_per_second'] for t in timings if t['tokens_per_second']]
-  slowest = {name: max(t[name] for t in timings) for name in ('seconds', 'seconds_first_of_shape')}
-  return {**slowest, 'tokens_per_second': sum(speeds) if speeds else None}
+  return work.combined(timings)
 
 
 def _take(predictions: Predictions, records: Iterable):
   """Adds records of another process that are not done here; its ids must be this job's."""
-  done = predictions.done
   for index, record in records:
-    if index in range(len(predictions.ids)) and index not in done and record.get('id') == predictions.ids[index]:
+    if predictions.ids.is_at(index, record.get('id')) and not predictions.done[index]:
       predictions.add({index: record})

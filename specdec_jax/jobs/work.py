@@ -1,99 +1,235 @@
-"""The work of a decode job: batch after batch to lines of predictions; an example that fails does not stop the rest."""
+"""The work of a decode job: inputs through running loops to lines of predictions; an example that fails stops no other.
 
-import collections
-import contextlib
-import dataclasses
+While the device iterates, the host writes what ended before and reads what comes next.
+"""
+
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import jax
 import numpy as np
 
 from specdec_jax import stopping
+from specdec_jax.decoding.running import Running
 from specdec_jax.errors import UserError
-from specdec_jax.jobs.batching import Batch
-from specdec_jax.jobs.inputs import Inputs
+from specdec_jax.jobs.inputs import InputOptions
 from specdec_jax.jobs.predictions import FAILED, Predictions
 from specdec_jax.jobs.progress import Progress
+from specdec_jax.jobs.stream import Item, Window
 from specdec_jax.model import Model
 from specdec_jax.notes import note
 from specdec_jax.parallel import hosts
 from specdec_jax.results import Result, Status, acceptance_rate
 
-MAX_FAILED = 10  # calls of the decoder
+MAX_FAILED = 10  # examples, or calls of the decoder
 
 
-def decode_all(name: str, method: Callable[[Model, Batch], Result], target: Model, inputs: Inputs,
-               predictions: Predictions, batches: Sequence[Batch]) -> dict:
-  """Decodes batches into predictions.
+class Work:
+  """What a process decodes of a job.
 
-  Where a batch fails its rows are decoded one by one, and those that fail alone are recorded as FAILED.
-
-  Args:
-    name: of the progress line.
-    method: decodes a batch.
-    target, inputs, predictions: of the job.
-    batches: what is to be done.
-
-  Returns:
-    Seconds and tokens/s; the first call of each shape, which compiles, is left out of both.
-
-  Raises:
-    UserError: a setting that no batch can run with, or an output that cannot be written.
-    Exception: what the decoder failed with, where nothing of the first batch can be decoded or MAX_FAILED
-      calls failed; the examples are recorded before.
+  There is a loop for some lengths of inputs (`InputOptions.loop_lengths`), each made when it is first needed and kept
+  running to the end of the job: rows that wait for the next input of their loop's lengths are picked up again then.
   """
-  seen, failed, parts = set(), 0, 0  # shapes, calls, rows of a batch that wait to be tried alone
-  tokens, seconds, first_seconds = 0, 0.0, 0.0
-  waiting = collections.deque(batches)
-  with Progress(sum(len(b.indices) for b in batches), name) as progress:
-    while waiting:
-      batch = waiting.popleft()
-      parts = max(parts - 1, 0)
+
+  def __init__(self, start: Callable[[int], Running], target: Model, options: InputOptions, predictions: Predictions,
+               progress: Progress):
+    """`start` makes the loop for inputs of up to so many tokens."""
+    self._start, self._target, self._options = start, target, options
+    self._predictions, self._progress = predictions, progress
+    self._loops: dict[int, Running] = {}  # by length
+    self._compiled: set[tuple[int, int]] = set()  # lengths of loop and inputs
+    self._ended: tuple[list[Item], Result] | None = None  # not written yet
+    self._failures, self._decoded = 0, False
+    self._tokens, self._compiling_seconds = 0, 0.0
+    self._since: float | None = None
+    self._drafted, self._accepted = 0, 0
+    self._used, self._paid = 0, 0  # row-iterations
+
+  def do(self, windows: Iterable[Window | None]) -> None:
+    """Decodes all of the windows; None among them stands for one that is not ready.
+
+    Where the command is stopped, rows that run come to their end, and nothing else is begun.
+
+    Raises:
+      UserError: a setting that no input can be decoded with, or an output that cannot be written.
+      Exception: what the decoder failed with, where nothing of what was tried first can be decoded, or MAX_FAILED
+        times; the examples are recorded before.
+    """
+    with stopping.postponed():
+      for group in self._groups(windows):
+        self._feed(group)
+      for loop in list(self._loops.values()):
+        if stopping.asked():
+          loop.forget_waiting()
+        while loop.running or loop.waiting:
+          if not self._step(loop):
+            break
+      self._write()
+
+  @property
+  def timing(self) -> dict[str, Any]:
+    """Seconds, tokens and row-iterations of what was decoded here; compilations are counted apart."""
+    total = 0.0 if self._since is None else time.perf_counter() - self._since
+    return {'seconds': total - self._compiling_seconds, 'seconds_compiling': self._compiling_seconds,
+            'decoded_tokens': self._tokens, 'row_iterations': self._paid, 'running_row_iterations': self._used}
+
+  def _groups(self, windows: Iterable[Window | None]) -> Iterator[list[Item]]:
+    for window in windows:
       hosts.check()
-      start = time.perf_counter()
-      with stopping.postponed():
-        try:
-          new = batch.tokens.shape not in seen
-          with progress.compiling(f'for inputs of {batch.tokens.shape[1]} tokens') if new else contextlib.nullcontext():
-            result = method(target, batch)
-          elapsed = time.perf_counter() - start
-          lines = records(target, inputs, batch, result)
-        except Exception as e:
-          if isinstance(e, UserError) and not seen:  # a setting that no batch can run with
-            raise
-          if len(batch.indices) > 1 and 'RESOURCE_EXHAUSTED' not in str(e):  # alone a row takes as much memory
-            alone = _rows_alone(batch)
-            parts = len(alone)
-            waiting.extendleft(reversed(alone))
-            continue
-          failed += 1
-          _record_failure(inputs, predictions, batch, e)
-          if failed >= MAX_FAILED or not (seen or parts):
-            raise
-          progress.add(len(batch.indices))
-          continue
-        predictions.add(lines)
-      emitted = int(result.lengths[:len(batch.indices)].sum())
-      if batch.tokens.shape in seen:
-        tokens, seconds = tokens + emitted, seconds + elapsed
+      if stopping.asked():
+        return
+      if window is None:
+        continue
+      self._since = self._since or time.perf_counter()
+      for place, reason in window.refused.items():
+        self._fail(Item(window, place, 0), reason)
+      for group in window.groups(self._options):
+        if stopping.asked():
+          return
+        yield group
+
+  def _feed(self, group: list[Item]) -> None:
+    length = min(n for n in self._options.loop_lengths if n >= group[0].length)
+    loop = self._loop(length, group)
+    if loop is None or not self._try(loop, lambda: loop.encode(group, *self._arrays(group)), group):
+      return
+    while not loop.hungry and not stopping.asked():
+      if not self._step(loop):
+        return
+
+  def _step(self, loop: Running) -> bool:
+    """One return of a loop; False where it failed and is no more."""
+    hosts.check()
+    before = loop.iterations
+    going_on = self._try(loop, loop.advance)
+    self._write()
+    if not going_on or not self._try(loop, lambda: self._note(loop.ended())):
+      return False
+    self._paid += (loop.iterations - before) * loop.rows
+    return True
+
+  def _note(self, ended: tuple[list[Item], Result]) -> None:
+    self._ended = ended
+    self._used += int(ended[1].stats.target_calls.sum())
+
+  def _loop(self, length: int, group: list[Item]) -> Running | None:
+    """The loop of a length, whose programs for the group's inputs are compiled; None where that failed."""
+    shape = length, group[0].length
+    if shape in self._compiled and length in self._loops:
+      return self._loops[length]
+    begun = time.perf_counter()
+    with self._progress.compiling(f'for inputs of {shape[1]} tokens'):
+      try:
+        loop = self._loops.get(length) or self._start(length)
+        self._loops[length] = loop
+        loop.compile(*self._arrays(group))
+      except Exception as e:
+        self._rescue(length, group, e)
+        return None
+      finally:
+        self._compiling_seconds += time.perf_counter() - begun
+    self._compiled.add(shape)
+    return loop
+
+  def _arrays(self, group: list[Item]) -> tuple:
+    batch = self._options.batch(group[0].window.inputs, [item.place for item in group], group[0].length)
+    return batch.tokens, batch.ids, batch.lengths
+
+  def _try(self, loop: Running, call: Callable[[], Any], beside: Iterable[Item] = ()) -> bool:
+    """Calls something of a loop; where it fails, all that the loop holds, and what stands beside, goes on alone."""
+    try:
+      call()
+    except Exception as e:
+      self._rescue(loop.length, [*loop.running, *loop.waiting, *beside], e)
+      return False
+    return True
+
+  def _rescue(self, length: int, items: list[Item], error: Exception) -> None:
+    """Decodes what a loop held that failed, one by one, where that may help."""
+    self._write()
+    if isinstance(error, UserError) and not self._decoded:  # a setting that nothing can run with
+      raise error
+    self._loops.pop(length, None)
+    items = list(dict.fromkeys(items))
+    if 'RESOURCE_EXHAUSTED' in str(error):  # alone a row takes as much memory
+      self._failures += 1
+      for item in items:
+        self._fail(item, error)
+      self._give_up(error)
+      return
+    loop = None
+    for item in items:
+      hosts.check()
+      if stopping.asked():
+        return
+      try:
+        loop = loop or self._start(length)
+        loop.encode([item], *self._arrays([item]))
+        while loop.running or loop.waiting:
+          loop.advance()
+          ended = loop.ended()
+      except Exception as e:
+        loop, error = None, e
+        self._failures += 1
+        self._fail(item, e)
+        if self._failures >= MAX_FAILED:
+          raise
       else:
-        first_seconds += elapsed
-      seen.add(batch.tokens.shape)
-      progress.add(len(batch.indices), 0 if new else emitted)
-  return {'seconds': seconds, 'seconds_first_of_shape': first_seconds,
-          'tokens_per_second': tokens / seconds if seconds else None}
+        self._ended = ended
+        self._write()
+    self._give_up(error)
+    if loop is not None:
+      self._loops[length] = loop
+
+  def _give_up(self, error: Exception) -> None:
+    if not self._decoded or self._failures >= MAX_FAILED:
+      raise error
+
+  def _write(self) -> None:
+    """Lines of what ended."""
+    ended, self._ended = self._ended, None
+    if ended is None or not ended[0]:
+      return
+    items, result = ended
+    try:
+      lines = records(self._target, items, result)
+    except Exception as e:
+      if len(items) > 1:
+        for row, item in enumerate(items):
+          self._ended = [item], jax.tree.map(lambda x, row=row: x[row:row + 1], result)
+          self._write()
+        return
+      self._failures += 1
+      self._fail(items[0], e)
+      self._give_up(e)
+      return
+    self._predictions.add(lines)
+    self._decoded = True
+    stats, tokens = result.stats, int(result.lengths.sum())
+    self._tokens += tokens
+    self._drafted, self._accepted = self._drafted + int(stats.drafted.sum()), self._accepted + int(stats.accepted.sum())
+    words = [f'{self._used / self._paid:.0%} occupied'] if self._paid else []
+    if rate := acceptance_rate(self._accepted, self._drafted):
+      words.append(f'{rate:.0%} accepted')
+    self._progress.add(len(items), tokens, ', '.join(words))
+
+  def _fail(self, item: Item, error: Exception | str) -> None:
+    reason = ' '.join(str(error).split())[:500] or type(error).__name__
+    example = item.window.inputs.examples[item.place]
+    note(f'example {example.id!r} failed: {reason}')
+    self._predictions.add({item.window.indices[item.place]: {'id': example.id, 'status': FAILED, 'error': reason}})
+    self._progress.add(1)
 
 
-def records(target: Model, inputs: Inputs, batch: Batch, result: Result) -> dict[int, dict]:
-  """The lines of one batch by place in the input."""
+def records(target: Model, items: list[Item], result: Result) -> dict[int, dict]:
+  """The lines of inputs that have ended, by place in the job's input; the result has a row for each."""
   texts = ([None] * len(result.lengths) if target.vocabulary is None else
            target.decode(result.tokens, result.lengths))
   lines = {}
-  for row, index in enumerate(batch.indices.tolist()):
-    example, stats = inputs.examples[index], result.stats
-    score = float(result.scores[row])
-    lines[index] = {
+  for row, item in enumerate(items):
+    example, stats, score = item.window.inputs.examples[item.place], result.stats, float(result.scores[row])
+    line = {
         'id': example.id, 'input': example.source, 'text': texts[row],
         'tokens': result.tokens[row, :result.lengths[row]].tolist(),
         'scores': score if np.isfinite(score) else None,
@@ -104,36 +240,33 @@ def records(target: Model, inputs: Inputs, batch: Batch, result: Result) -> dict
             **{n: getattr(stats, n)[row].tolist()
                for n in ('accepted_by_position', 'drafted_by_position', 'accepted_by_rank', 'offered_by_rank')}}}
     if example.reference is not None:
-      lines[index]['reference'] = example.reference
+      line['reference'] = example.reference
+    if item.place in item.window.inputs.cut_places:
+      line['cut'] = True
+    lines[item.window.indices[item.place]] = line
   return lines
 
 
 def totals(predictions: Predictions) -> dict:
   """Counts over all predictions, JSON-ready."""
   counts = dict.fromkeys(('target_calls', 'drafted', 'accepted', 'emitted'), 0)
-  status = {}
+  status, cut = {}, 0
   for record in predictions:
     status[record['status']] = status.get(record['status'], 0) + 1
+    cut += record.get('cut', False)
     for name in counts:
       counts[name] += record.get('statistics', {}).get(name, 0)
   tokens, calls = counts.pop('emitted'), counts['target_calls']
-  return {'status': status, 'tokens': tokens, **counts,
+  return {'cut_inputs': cut, 'status': status, 'tokens': tokens, **counts,
           'acceptance_rate': acceptance_rate(counts['accepted'], counts['drafted']),
           'tokens_per_call': tokens / calls if calls else None}
 
 
-def _rows_alone(batch: Batch) -> list[Batch]:
-  """A batch of the same shape for each row, which fills it."""
-  alone: Callable[..., Any] = lambda values, row: (
-      None if values is None else np.repeat(values[row:row + 1], len(values), 0))
-  return [dataclasses.replace(batch, indices=batch.indices[row:row + 1], tokens=alone(batch.tokens, row),
-                              ids=alone(batch.ids, row), lengths=alone(batch.lengths, row))
-          for row in range(len(batch.indices))]
-
-
-def _record_failure(inputs: Inputs, predictions: Predictions, batch: Batch, error: Exception):
-  reason = ' '.join(str(error).split())[:500] or type(error).__name__
-  ids = [inputs.examples[i].id for i in batch.indices]
-  note(f'examples {ids} failed: {reason}')
-  predictions.add({i: {'id': inputs.examples[i].id, 'status': FAILED, 'error': reason}
-                   for i in batch.indices.tolist()})
+def combined(timings: list[dict]) -> dict:
+  """`Work.timing` of all processes as one: speeds add up, the slowest has the time."""
+  total = lambda name: sum(t[name] for t in timings)
+  speeds = [t['decoded_tokens'] / t['seconds'] for t in timings if t['decoded_tokens'] and t['seconds']]
+  paid = total('row_iterations')
+  return {**{name: max(t[name] for t in timings) for name in ('seconds', 'seconds_compiling')},
+          'tokens_per_second': sum(speeds) if speeds else None,
+          'occupancy': total('running_row_iterations') / paid if paid else None}

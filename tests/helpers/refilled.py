@@ -19,7 +19,7 @@ def drain(running, tokens, ids, lengths=None, order=None, together=None):
   left = list(range(len(ids)) if order is None else order)
   found = {}
   while left or running.waiting or running.running:
-    while left and running.waiting < running.rows - len(running.running):
+    while left and running.hungry:
       group, left = left[:together or running.rows], left[together or running.rows:]
       used = np.max(lengths[group]) if lengths is not None else (tokens[group] != 0).any(0).sum()
       width = SHORT if used <= SHORT else tokens.shape[1]

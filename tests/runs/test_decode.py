@@ -5,11 +5,13 @@ import numpy as np
 import pytest
 
 from specdec_jax.data.examples import Example, read_examples
+from specdec_jax.decoding.running import Running
 from specdec_jax.drafters.model import ModelDrafter
-from specdec_jax.errors import OutputError, RunFailed
-from specdec_jax.jobs import batching
+from specdec_jax.errors import InputError, OutputError, RunFailed
+from specdec_jax.jobs import batching, stream
 from specdec_jax.jobs.claims import claimed
-from specdec_jax.jobs.methods import Method
+from specdec_jax.jobs.inputs import InputOptions
+from specdec_jax.model import Model
 from specdec_jax.runs.decode import decode
 from specdec_jax.sampling import Sampling
 from specdec_jax.tree import Tree
@@ -129,25 +131,40 @@ def test_a_directory_belongs_to_one_tree_and_one_verification(run):
     run('block')
 
 
+def indices(items):
+  """Places in the job's input."""
+  return [item.window.indices[item.place] for item in items]
+
+
+def watched(monkeypatch, most=None):
+  """The inputs that loops hand back, as they do; Ctrl-C comes after so many returns."""
+  found, ended = [], Running.ended
+
+  def instead(loop):
+    if most is not None and len(found) == most:
+      raise KeyboardInterrupt
+    items, result = ended(loop)
+    found.append(indices(items))
+    return items, result
+
+  monkeypatch.setattr(Running, 'ended', instead)
+  return found
+
+
 def test_a_run_that_was_stopped_goes_on(run, monkeypatch, tmp_path):
   whole = run('whole')
-  decoded = []
-
-  def stops(self, target, batch, _call=Method.__call__):
-    if len(decoded) == 2:
-      raise KeyboardInterrupt
-    decoded.append(batch.indices.tolist())
-    return _call(self, target, batch)
-
-  monkeypatch.setattr(Method, '__call__', stops)
-  with pytest.raises(KeyboardInterrupt):
+  with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    before = watched(patch, most=4)
     run('stopped')
   assert not (tmp_path / 'stopped' / 'predictions.jsonl').exists()
-  before, decoded[:] = list(itertools.chain(*decoded)), []
+  written = (tmp_path / 'stopped' / 'predictions.partial.jsonl').read_text().splitlines()
+  written = {json.loads(line)['index'] for line in written}
+  assert written and written <= set(itertools.chain(*before))
+  after = watched(monkeypatch)
   assert run('stopped') == whole
-  assert not set(before) & set(itertools.chain(*decoded)), 'nothing is decoded twice'
-  decoded[:] = []
-  assert run('stopped') == whole and not decoded
+  assert sorted([*written, *itertools.chain(*after)]) == list(range(len(whole))), 'nothing is decoded twice'
+  after.clear()
+  assert run('stopped') == whole and not after
 
 
 @pytest.mark.parametrize('keep', [0, 1, 5])
@@ -155,10 +172,8 @@ def test_a_finished_job_whose_file_was_cut_decodes_what_is_missing(run, monkeypa
   whole = run('out')
   path = tmp_path / 'out' / 'predictions.jsonl'
   path.write_bytes(b''.join(path.read_bytes().splitlines(keepends=True)[:keep]))
-  decoded, call = [], Method.__call__
-  monkeypatch.setattr(Method, '__call__', lambda self, target, batch: (
-      decoded.extend(batch.indices.tolist()), call(self, target, batch))[1])
-  assert run('out') == whole and sorted(decoded) == list(range(keep, len(whole)))
+  decoded = watched(monkeypatch)
+  assert run('out') == whole and sorted(itertools.chain(*decoded)) == list(range(keep, len(whole)))
 
 
 @pytest.mark.parametrize('which', ['target', 'drafter'])
@@ -174,49 +189,48 @@ def test_weights_that_were_replaced_between_stop_and_restart_are_refused(run, wh
 
 
 class Fails:
-  """In place of Method's call: fails for a batch that has an example of these, or by itself for any."""
+  """In place of a loop's `advance`: fails where the loop holds an example of these; what each call held."""
 
   def __init__(self, monkeypatch, bad, error='out of something'):
     self.bad, self.error, self.calls = set(bad), error, []
-    call = Method.__call__
+    advance = Running.advance
 
-    def instead(method, target, batch):
-      self.calls.append(batch.indices.tolist())
-      if self.bad & set(batch.ids.tolist()):
+    def instead(loop):
+      self.calls.append(indices([*loop.running, *loop.waiting]))
+      if self.bad & set(self.calls[-1]):
         raise RuntimeError(self.error)
-      return call(method, target, batch)
+      advance(loop)
 
-    monkeypatch.setattr(Method, '__call__', instead)
+    monkeypatch.setattr(Running, 'advance', instead)
 
 
 def test_an_example_that_fails_loses_nothing_else(run, monkeypatch, tmp_path, capsys):
   whole = run('whole')
-  failing = Fails(monkeypatch, [batching.key_id('a4')])
+  failing = Fails(monkeypatch, [4])
   with pytest.raises(RunFailed, match='1 of 12 examples failed'):
     run('failing')
   found = lines(tmp_path / 'failing')
   assert found[4] == {'id': 'a4', 'status': 'FAILED', 'error': 'out of something'}
   assert found[:4] + found[5:] == whole[:4] + whole[5:]
-  assert "['a4'] failed: out of something" in capsys.readouterr().err
+  assert "example 'a4' failed: out of something" in capsys.readouterr().err
   failing.bad.clear()
   failing.calls.clear()
-  assert run('failing') == whole and failing.calls == [[4]]
+  assert run('failing') == whole and set(itertools.chain(*failing.calls)) == {4}
 
 
-def test_a_batch_too_large_for_the_memory_is_not_tried_row_by_row(run, monkeypatch, tmp_path):
+def test_a_lack_of_memory_is_not_tried_row_by_row(run, monkeypatch, tmp_path):
   failing = Fails(monkeypatch, [], 'RESOURCE_EXHAUSTED: memory')
   run('whole')
-  last = failing.calls[-1]  # not the first, which would end the job
+  failing.bad = {failing.calls[-1][0]}  # one of the last, or the job would end
   failing.calls.clear()
-  failing.bad = {batching.key_id(f'a{last[0]}')}
-  with pytest.raises(RunFailed, match='4 of 12 examples failed'):
+  with pytest.raises(RunFailed, match='of 12 examples failed'):
     run('failing')
-  assert [len(b) for b in failing.calls] == [4, 4, 4]
-  assert [line['status'] for line in lines(tmp_path / 'failing')].count('FAILED') == 4
+  failed = [i for i, line in enumerate(lines(tmp_path / 'failing')) if line['status'] == 'FAILED']
+  assert failed == sorted(failing.calls[-1]) and len(failed) > 1
 
 
-def test_a_fault_of_every_example_ends_the_run_with_the_first_batch(run, monkeypatch, tmp_path):
-  failing = Fails(monkeypatch, map(batching.key_id, (f'a{i}' for i in range(12))))
+def test_a_fault_of_every_example_ends_the_run_at_once(run, monkeypatch, tmp_path):
+  failing = Fails(monkeypatch, range(12))
   with pytest.raises(RuntimeError, match='out of something'):
     run('failing')
   assert [len(b) for b in failing.calls] == [4, 1, 1, 1, 1]
@@ -224,15 +238,67 @@ def test_a_fault_of_every_example_ends_the_run_with_the_first_batch(run, monkeyp
   assert [json.loads(line)['status'] for line in partial] == ['FAILED'] * 4
 
 
-def test_many_failures_end_the_run(run, monkeypatch):
+def test_many_failures_end_the_run(run, monkeypatch, tmp_path):
   failing = Fails(monkeypatch, [])
   run('whole', batch_size=1)
-  first = failing.calls[0]
-  failing.bad = {batching.key_id(f'a{i}') for i in range(12) if i not in first}
-  failing.calls.clear()
+  failing.bad = set(range(12)) - set(failing.calls[0])
   with pytest.raises(RuntimeError, match='out of something'):
     run('failing', batch_size=1)
-  assert len(failing.calls) == 1 + 10
+  partial = (tmp_path / 'failing' / 'predictions.partial.jsonl').read_text().splitlines()
+  assert [json.loads(line)['status'] == 'FAILED' for line in partial] == [False] + [True] * 10
+
+
+def test_a_text_that_cannot_be_made_fails_alone(run, monkeypatch, tmp_path):
+  whole, text_of = run('whole'), Model.decode
+
+  def instead(model, tokens, lengths=None):
+    if whole[7]['tokens'] in [row[:n].tolist() for row, n in zip(tokens, lengths)]:
+      raise ValueError('no text')
+    return text_of(model, tokens, lengths)
+
+  monkeypatch.setattr(Model, 'decode', instead)
+  with pytest.raises(RunFailed, match='1 of 12 examples failed'):
+    run('failing')
+  found = lines(tmp_path / 'failing')
+  assert found[7] == {'id': 'a7', 'status': 'FAILED', 'error': 'no text'}
+  assert found[:7] + found[8:] == whole[:7] + whole[8:]
+
+
+def test_inputs_that_are_too_long(run, monkeypatch, tmp_path):
+  """Those at the beginning are refused before anything is decoded; later ones fail alone; cut ones are said to be."""
+  monkeypatch.setattr(stream, 'WINDOW', 8)
+  with pytest.raises(InputError, match=r'of 8 inputs are longer than max_input_len = 8 tokens: a'):
+    run('refused', max_input_len=8)
+  cut = run('cut', max_input_len=8, long_inputs='cut')
+  count = sum('cut' in line for line in cut)
+  assert 0 < count < len(cut)
+  assert json.loads((tmp_path / 'cut' / 'summary.json').read_text())['cut_inputs'] == count
+  short = [Example(f'b{i}', 'new media') for i in range(8)]
+  with pytest.raises(RunFailed, match='1 of 9 examples failed'):
+    run('later', [*short, Example('long', 'window is not valid here today ' * 4)], max_input_len=8)
+  found = lines(tmp_path / 'later')
+  assert found[8]['error'].startswith('it has ') and found[8]['error'].endswith('and max_input_len is 8')
+  assert [line['status'] != 'FAILED' for line in found] == [True] * 8 + [False]
+
+
+@pytest.mark.parametrize('window', [1, 3, 5])
+def test_windows_change_no_result(run, monkeypatch, window):
+  whole = run('whole')
+  monkeypatch.setattr(stream, 'WINDOW', window)
+  assert run('windows') == whole
+
+
+def test_several_loops_and_their_occupancy(run, monkeypatch, tmp_path):
+  """Inputs of every length, in loops of 8 and of 64 tokens that are kept over windows."""
+  settings = {'buckets': (8, 16, 64)}
+  whole = run('whole', **settings)
+  monkeypatch.setattr(batching, 'SHORTEST_LOOP', 8)
+  monkeypatch.setattr(stream, 'WINDOW', 3)
+  assert InputOptions(max_input_len=64, buckets=(8, 16, 64)).loop_lengths == [16, 64]
+  held = lambda found: [{k: v for k, v in line.items() if k != 'scores'} for line in found]
+  assert held(run('loops', **settings)) == held(whole)
+  summary = json.loads((tmp_path / 'loops' / 'summary.json').read_text())
+  assert 0.3 < summary['occupancy'] <= 1 and summary['tokens_per_second'] > 0
 
 
 def test_settings_that_would_be_ignored_are_refused(run):
