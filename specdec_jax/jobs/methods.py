@@ -90,9 +90,10 @@ class Method:
     return speculative_decode(target, self.drafter, batch.tokens, tree=self.shape, lenience=lenience,
                               verification=self.verification or 'token', trace=self.trace, **common)
 
-  def running(self, target: Model, rows: int, length: int) -> Running:
+  def running(self, target: Model, rows: int, length: int, hand_back: int | None = None) -> Running:
     """A loop that decodes by these settings, see `Running`; without a trace."""
     return running_decode(target, self.drafter, rows=rows, length=length, tree=self.shape, sampling=self.sampling,
                           max_decode_len=self.max_decode_len, seed=self.seed,
                           lenience=1.0 if self.lenience is None else self.lenience,
-                          verification=self.verification or 'token', logits_processors=self.logits_processors)
+                          verification=self.verification or 'token', logits_processors=self.logits_processors,
+                          hand_back=hand_back)

@@ -44,7 +44,7 @@ class Work:
     self._tokens, self._compiling_seconds = 0, 0.0
     self._since: float | None = None
     self._drafted, self._accepted = 0, 0
-    self._used, self._paid = 0, 0  # row-iterations
+    self._used, self._paid, self._calls = 0, 0, 0  # row-iterations, and returns of loops
 
   def do(self, windows: Iterable[Window | None]) -> None:
     """Decodes all of the windows; None among them stands for one that is not ready.
@@ -72,7 +72,8 @@ class Work:
     """Seconds, tokens and row-iterations of what was decoded here; compilations are counted apart."""
     total = 0.0 if self._since is None else time.perf_counter() - self._since
     return {'seconds': total - self._compiling_seconds, 'seconds_compiling': self._compiling_seconds,
-            'decoded_tokens': self._tokens, 'row_iterations': self._paid, 'running_row_iterations': self._used}
+            'decoded_tokens': self._tokens, 'row_iterations': self._paid, 'running_row_iterations': self._used,
+            'calls': self._calls}
 
   def _groups(self, windows: Iterable[Window | None]) -> Iterator[list[Item]]:
     for window in windows:
@@ -107,6 +108,7 @@ class Work:
     if not going_on or not self._try(loop, lambda: self._note(loop.ended())):
       return False
     self._paid += (loop.iterations - before) * loop.rows
+    self._calls += 1
     return True
 
   def _note(self, ended: tuple[list[Item], Result]) -> None:

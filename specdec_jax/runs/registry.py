@@ -56,6 +56,8 @@ RUNS = {run.name: run for run in (
     Run('alphas', "Measure alpha of several drafters over the target's own texts.",
         ('inputs', 'drafters', 'samplings')),
     Run('beam', 'Time plain and speculative beam search over the same inputs.', ('inputs', 'drafter')),
+    Run('throughput', 'Time decode jobs batch after batch and with rows filled again, by batch size.',
+        ('inputs', 'drafter', 'sampling'), needs_drafter=False),
     Run('figures', "Draw the paper's figures 1 to 5 for a pair of models.", ('inputs', 'drafter', 'sampling')),
     Run('plan', 'Compile for a TPU that need not be there: memory, traffic, predicted speed.',
         keeps_results=False, on_cpu=True),

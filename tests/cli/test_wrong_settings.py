@@ -72,6 +72,9 @@ OF_RUNS = {
                                                     'draft': OBJECT}),
     'complete': (['gin/runs/complete.gin', MODEL, GREEDY], {
         **{name: values for name, values in INPUTS.items() if name != 'batch_size'}, **METHOD, 'prompt': TEXT}),
+    'throughput': (['gin/runs/throughput.gin', FILE, MODEL, GREEDY], {
+        **{name: values for name, values in INPUTS.items() if name != 'batch_size'}, **METHOD, 'repeats': WHOLE_1,
+        'batch_sizes': SOME_WHOLES, 'hand_backs': WHOLES}),
     'figures': (['gin/runs/figures.gin', FILE, MODEL, GREEDY], {
         **INPUTS, 'gammas': SOME_WHOLES, 'tree': or_none(WHOLE_1), 'reports': ['5', "'x'", 'None', '(5,)'],
         'example': WHOLE_0, 'shown_examples': WHOLE_0, 'seed': SEED,

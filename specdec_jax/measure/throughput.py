@@ -1,0 +1,103 @@
+"""Many inputs decoded batch after batch, and in rows that are filled again as they end: speed and idle rows."""
+
+import dataclasses
+import time
+from typing import Any
+
+import numpy as np
+
+from specdec_jax.analysis.reliability import spread
+from specdec_jax.jobs.inputs import InputOptions, Inputs
+from specdec_jax.jobs.methods import Method
+from specdec_jax.jobs.progress import Progress
+from specdec_jax.jobs.stream import Window
+from specdec_jax.jobs.work import Work, records
+from specdec_jax.model import Model
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Throughput:
+  """One way of decoding all inputs, compilation apart.
+
+  Attributes:
+    seconds: of each repeat.
+    tokens: emitted, EOS counted.
+    occupancy: row-iterations of running rows over all.
+    calls: of the device, an encoder apart.
+    texts: the tokens of each input, in order.
+  """
+
+  seconds: list[float]
+  tokens: int
+  occupancy: float
+  calls: int
+  texts: list[list[int]]
+
+  @property
+  def tokens_per_second(self) -> float:
+    return self.tokens / float(np.median(self.seconds))
+
+  @property
+  def spread(self) -> float | None:
+    """See `reliability.spread`."""
+    return spread(np.array([self.seconds]))
+
+
+class _Kept(dict):
+  """Lines in memory, in place of `Predictions`."""
+
+  def add(self, lines: dict[int, dict]) -> None:
+    self.update(lines)
+
+
+def both(target: Model, method: Method, inputs: Inputs, options: InputOptions, hand_back: int | None,
+         repeats: int) -> tuple[Throughput, Throughput]:
+  """Batch after batch, and rows filled again, in turns.
+
+  Args:
+    target, method: what decodes.
+    inputs: encoded by `options`, whose `batch_size` is that of both ways.
+    hand_back: of `Running`.
+    repeats: timings of each way.
+  """
+  found: list[list[dict]] = [[], []]
+  with Progress(2 * (repeats + 1), f'batch size {options.batch_size}', 'pass') as progress:
+    for repeat in range(repeats + 1):  # the first compiles
+      for way, run in enumerate((_batches, _refilled)):
+        progress.say(('batch after batch', 'rows filled again')[way] + (', compiling' if not repeat else ''))
+        found[way].append(run(target, method, inputs, options, hand_back))
+        progress.add(1)
+  made = []
+  for runs in found:
+    last = {k: v for k, v in runs[-1].items() if k != 'seconds'}
+    made.append(Throughput(seconds=[r['seconds'] for r in runs[1:]], **last))
+  return made[0], made[1]
+
+
+def _batches(target, method, inputs, options, unused_hand_back) -> dict[str, Any]:
+  kept, used, paid = _Kept(), 0, 0
+  window = Window(list(range(len(inputs.rows))), inputs, {})
+  batches = [*zip(window.groups(options), options.batches(inputs))]
+  begun = time.perf_counter()
+  for items, batch in batches:
+    result = method(target, batch)
+    kept.add(records(target, items, result))
+    calls = result.stats.target_calls
+    used, paid = used + int(calls[:len(items)].sum()), paid + int(calls.max()) * len(calls)
+  return _outcome(time.perf_counter() - begun, kept, used / paid, len(batches))
+
+
+def _refilled(target, method, inputs, options, hand_back) -> dict[str, Any]:
+  kept: Any = _Kept()
+  window = Window(list(range(len(inputs.rows))), inputs, {})
+  start = lambda length: method.running(target, options.batch_size, length, hand_back)
+  with Progress(None, 'rows') as progress:
+    work = Work(start, target, options, kept, progress)
+    work.do([window])
+    timing = work.timing
+  return _outcome(timing['seconds'], kept, timing['running_row_iterations'] / timing['row_iterations'], timing['calls'])
+
+
+def _outcome(seconds, kept, occupancy, calls) -> dict[str, Any]:
+  texts = [kept[i]['tokens'] for i in sorted(kept)]
+  return {'seconds': seconds, 'tokens': sum(map(len, texts)), 'occupancy': occupancy, 'calls': calls, 'texts': texts}
