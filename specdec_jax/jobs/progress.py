@@ -15,10 +15,11 @@ class Progress:
   every 30 seconds and where it says something new.
   """
 
-  def __init__(self, total: int | None, name: str, unit: str = 'ex'):
-    """A line `NAME: 12/100 UNIT`; total is None where nobody knows how much it will be."""
+  def __init__(self, total: int | None, name: str, unit: str = 'ex', shown: bool = True):
+    """A line `NAME: 12/100 UNIT`; total is None where nobody knows how much it will be. Not `shown`, it only counts."""
     interval = 0.5 if sys.stderr.isatty() else 30.0  # a log file is not a terminal
-    self._bar = tqdm.tqdm(total=total, desc=name, unit=unit, mininterval=interval, file=sys.stderr, dynamic_ncols=True)
+    self._bar = tqdm.tqdm(total=total, desc=name, unit=unit, mininterval=interval, file=sys.stderr, dynamic_ncols=True,
+                          disable=not shown)
     self._tokens, self._seconds, self._since = 0, 0.0, time.perf_counter()
 
   def add(self, done: int, tokens: int = 0, words: str = '') -> None:

@@ -91,7 +91,7 @@ def _refilled(target, method, inputs, options, hand_back) -> dict[str, Any]:
   kept: Any = _Kept()
   window = Window(list(range(len(inputs.rows))), inputs, {})
   start = lambda length: method.running(target, options.batch_size, length, hand_back)
-  with Progress(None, 'rows') as progress:
+  with Progress(None, 'rows', shown=False) as progress:
     work = Work(start, target, options, kept, progress)
     work.do([window])
     timing = work.timing

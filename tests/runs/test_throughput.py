@@ -8,11 +8,11 @@ from specdec_jax.runs.throughput import throughput
 from specdec_jax.sampling import Sampling
 
 
-def test_both_ways_are_timed_and_give_the_same_texts(files, target, tmp_path, capsys):
+def test_both_ways_are_timed_and_give_the_same_texts(files, target, draft, tmp_path, capsys):
   examples = read_examples(files / 'inputs.jsonl')
   with claimed(str(tmp_path / 'out'), {}) as directory:
-    result = throughput(directory, target, examples, sampling=Sampling(temperature=0.0), batch_sizes=(4,),
-                        hand_backs=(1, 9), max_decode_len=8, max_input_len=32, buckets=(32,))
+    result = throughput(directory, target, examples, draft, gamma=2, sampling=Sampling(), batch_sizes=(4,),
+                        hand_backs=(1, 9), max_decode_len=12, max_input_len=32, buckets=(32,))
   one, other = result['measured']
   assert (one['way'], other['way']) == ('batch after batch', 'rows filled again')
   assert one['same_texts'] == other['same_texts'] == len(examples) and one['tokens'] == other['tokens'] > 0
