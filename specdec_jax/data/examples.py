@@ -1,11 +1,15 @@
 """Inputs from text, TSV and JSON-lines files, gzipped or not, local or gs://."""
 
+import array
 import dataclasses
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from specdec_jax import arguments, checks, paths
+from specdec_jax.data import ids
 from specdec_jax.data.lines import BadLine, Faults, check_text, decoded, json_object, kind_of, raw_lines
 from specdec_jax.errors import InputError
 
@@ -86,7 +90,7 @@ def _key(name, value) -> str:
 def read_examples(path: str | os.PathLike, text_field: Field | None = None,
                   reference_field: Field | None = None, id_field: Field | None = None,
                   tokens_field: str | None = None, limit: int | None = None,
-                  words: int | None = None) -> list[Example]:
+                  words: int | None = None) -> Sequence[Example]:
   """Reads .txt (a text a line), .tsv or .jsonl, each also with .gz; UTF-8, blank lines left out.
 
   In TSV a field is a column number from 0, or a name where the first line is a header
@@ -102,6 +106,9 @@ def read_examples(path: str | os.PathLike, text_field: Field | None = None,
     limit: read no more than this many.
     words: keep the first so many words of each text: prompts for a decoder-only model.
 
+  Returns:
+    The examples, as `FileExamples`: all of them were read and found good, and none is in memory.
+
   Raises:
     MissingError: no such file.
     InputError: it cannot be read, or has bad lines: the first few are named with what is wrong, the others counted.
@@ -110,29 +117,85 @@ def read_examples(path: str | os.PathLike, text_field: Field | None = None,
   kind = kind_of(path, tuple(_PARSERS))
   if tokens_field is not None and kind != '.jsonl':
     raise InputError(f"'{path}': token ids are read from JSON lines alone; leave read_examples.tokens_field out.")
-  parse = _PARSERS[kind](path, {'text': text_field, 'reference': reference_field, 'id': id_field,
-                                'tokens': tokens_field})
-  examples, seen, faults = [], {}, Faults(path)
-  for number, line in raw_lines(path):
-    try:
-      example = parse(number, decoded(line))
-      if example is None:  # a header
+  fields = {'text': text_field, 'reference': reference_field, 'id': id_field, 'tokens': tokens_field}
+  return FileExamples(path, lambda: _PARSERS[kind](path, fields), limit, words)
+
+
+class FileExamples(Sequence):
+  """A file's examples, read each time that they are gone through; equal to a list of them.
+
+  None stays in memory, until one is asked for by place: then all do.
+  """
+
+  def __init__(self, path: str, parser: Callable[[], 'Parser'], limit: int | None, words: int | None):
+    """Reads all of the file once; see `read_examples`."""
+    self._path, self._parser, self._limit, self._words = path, parser, limit, words
+    self._list: list[Example] | None = None
+    numbers, faults = array.array('Q'), Faults(path)
+    for line, found in self._read():
+      if isinstance(found, BadLine):
+        faults.add(line, found)
+      else:
+        numbers.append(ids.number(found.id))
+    if len(np.unique(np.array(numbers, np.uint64))) < len(numbers):
+      faults = self._faults_with_ids()
+    faults.check()
+    self._count = len(numbers)
+
+  def __iter__(self) -> Iterator[Example]:
+    """Raises InputError where the file has changed since."""
+    if self._list is not None:
+      yield from self._list
+      return
+    for line, found in self._read():
+      if isinstance(found, BadLine):
+        raise InputError(f"'{self._path}', line {line + 1}: {found}; it was changed while it was read.")
+      yield found
+
+  def __len__(self) -> int:
+    return self._count
+
+  def __getitem__(self, place):
+    if self._list is None:
+      self._list = list(self)
+    return self._list[place]
+
+  def __eq__(self, other) -> bool:
+    return isinstance(other, Sequence) and len(self) == len(other) and all(a == b for a, b in zip(self, other))
+
+  __hash__ = None  # type: ignore[assignment]
+
+  def _faults_with_ids(self) -> Faults:
+    """As where all ids are in memory."""
+    seen, faults = {}, Faults(self._path)
+    for line, found in self._read():
+      if not isinstance(found, BadLine) and found.id in seen:
+        found = BadLine(f'id {checks.shown(found.id)} is taken by line {seen[found.id] + 1}')
+      if isinstance(found, BadLine):
+        faults.add(line, found)
+      else:
+        seen[found.id] = line
+    return faults
+
+  def _read(self) -> Iterator[tuple[int, Example | BadLine]]:
+    """Of each line its number and its example, or what is wrong with it."""
+    parse, count = self._parser(), 0
+    for line, text in raw_lines(self._path):
+      try:
+        example = parse(line, decoded(text))
+        if example is None:  # a header
+          continue
+        if self._words is not None and example.tokens is not None:
+          raise BadLine('token ids, of which read_examples.words takes no words')
+      except BadLine as e:
+        yield line, e
         continue
-      if words is not None and example.tokens is not None:
-        raise BadLine('token ids, of which read_examples.words takes no words')
-      if example.id in seen:
-        raise BadLine(f'id {checks.shown(example.id)} is taken by line {seen[example.id] + 1}')
-    except BadLine as e:
-      faults.add(number, e)
-      continue
-    seen[example.id] = number
-    if words is not None and example.text is not None:
-      example = dataclasses.replace(example, text=' '.join(example.text.split()[:words]))
-    examples.append(example)
-    if len(examples) == limit:
-      break
-  faults.check()
-  return examples
+      if self._words is not None and example.text is not None:
+        example = dataclasses.replace(example, text=' '.join(example.text.split()[:self._words]))
+      yield line, example
+      count += 1
+      if count == self._limit:
+        return
 
 
 Parser = Callable[[int, str], Example | None]  # of a line's number and text; BadLine where it is bad

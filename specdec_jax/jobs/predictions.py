@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from specdec_jax.data.ids import Ids
 from specdec_jax.errors import OutputError
 from specdec_jax.files import writing
-from specdec_jax.jobs.ids import Ids
 from specdec_jax.notes import note
 
 FAILED = 'FAILED'

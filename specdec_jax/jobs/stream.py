@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from specdec_jax.data.examples import Example
+from specdec_jax.data.ids import Ids, number
 from specdec_jax.jobs import fingerprint
-from specdec_jax.jobs.ids import Ids, number
 from specdec_jax.jobs.inputs import InputOptions, Inputs
 from specdec_jax.model import Model
 

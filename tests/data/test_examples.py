@@ -209,3 +209,19 @@ def test_texts_or_references():
 def test_first_words(tmp_path):
   (tmp_path / 'a.txt').write_text('one two  three\nfour\n')
   assert [e.text for e in read_examples(tmp_path / 'a.txt', words=2)] == ['one two', 'four']
+
+
+def test_a_file_is_read_each_time_and_not_kept(tmp_path):
+  path = write(tmp_path / 'a.txt', 'a\nb\n')
+  examples = read_examples(path)
+  assert len(examples) == 2 and list(examples) == list(examples) == examples != read_examples(path, limit=1)
+  write(path, 'c\n')
+  assert [e.text for e in examples] == ['c']
+  assert examples[0].text == 'c' and examples[-1:] == [Example(0, 'c')]
+  write(path, 'd\n\0\n')
+  assert [e.text for e in examples] == ['c'], 'what was asked for by place is kept'
+  changed = write(tmp_path / 'b.jsonl', '{"text": "a"}\n')
+  examples = read_examples(changed)
+  write(changed, '{"text": 5}\n')
+  with pytest.raises(InputError, match=r"b\.jsonl', line 1: the text is 5, not text; it was changed while it was read"):
+    list(examples)
