@@ -117,7 +117,7 @@ class Predictions:
       yield from self._final()
       return
     with _readable(self.partial_path), open(self.partial_path, 'rb') as f:
-      for index in np.flatnonzero(self._offsets >= 0).tolist():
+      for index in map(int, np.flatnonzero(self._offsets >= 0)):
         f.seek(self._offsets[index])
         record = json.loads(f.readline())
         yield record.pop('index'), record

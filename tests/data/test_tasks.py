@@ -48,7 +48,7 @@ PIECES = 'embedded:ende/spiece.model'
 
 def attempt(*args, **kwargs):
   try:
-    return [dataclasses.astuple(e) for e in tasks.task_examples(*args, **kwargs)]
+    return [(e.id, e.text, e.reference) for e in tasks.task_examples(*args, **kwargs)]
   except (ValueError, ImportError) as e:
     return f'{type(e).__name__}: {e}'
 
