@@ -183,7 +183,7 @@ class Model(struct.PyTreeNode):
         raise SettingError('lengths are those of prompts, and this model has an encoder: its '
                          'inputs end where their padding begins. Leave lengths out.')
       return None
-    lengths = np.full(len(tokens), tokens.shape[1]) if lengths is None else np.asarray(lengths)
+    lengths = np.full(len(tokens), tokens.shape[1]) if lengths is None else _array('lengths', lengths)
     if lengths.shape != (len(tokens),) or not np.issubdtype(lengths.dtype, np.integer):
       raise SettingError(f'lengths must be {len(tokens)} integers, one a row of tokens, not '
                        f'{lengths.dtype} of shape {list(lengths.shape)}.')
@@ -199,7 +199,7 @@ class Model(struct.PyTreeNode):
 
   def check_tokens(self, tokens, name: str = 'tokens') -> np.ndarray:
     """int32 [B, S] of ids that the model has; ValueError otherwise."""
-    tokens = np.asarray(tokens)
+    tokens = _array(name, tokens)
     if tokens.ndim != 2 or not np.issubdtype(tokens.dtype, np.integer):
       raise SettingError(f'{name} must be integers of shape [batch, length], not '
                        f'{tokens.dtype} of shape {list(tokens.shape)}.')
@@ -224,3 +224,10 @@ class Model(struct.PyTreeNode):
 @compilation.jit
 def _logits(model: Model, *tokens):
   return network(model.config).apply({'params': model.params}, *tokens)
+
+
+def _array(name: str, values: Any) -> np.ndarray:
+  try:
+    return np.asarray(values)
+  except ValueError:
+    raise SettingError(f'{name} has rows of unequal lengths; pad them on the right, as encode does.') from None

@@ -39,6 +39,7 @@ def no_compilation(monkeypatch):
     ({'tokens': np.zeros((0, 4), int)}, r'tokens is empty \(shape \[0, 4\]\); give at least one row'),
     ({'tokens': np.zeros((3, 0), int)}, r'tokens is empty \(shape \[3, 0\]\)'),
     ({'tokens': []}, r'tokens must be integers of shape \[batch, length\]'),
+    ({'tokens': [[1, 2], [3], [1, 2]]}, 'tokens has rows of unequal lengths; pad them on the right'),
     ({'tokens': [1, 2, 3]}, r'tokens must be integers of shape \[batch, length\], not int64 of shape \[3\]'),
     ({'tokens': [[1.0], [2.0], [3.0]]}, 'tokens must be integers .* not float64'),
     ({'tokens': [[1, 2], [3, 4], [0, 1]]}, r'tokens\[1, 1\] is 4, but the model has ids 0 to 3'),
