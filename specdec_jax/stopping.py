@@ -81,7 +81,7 @@ def stoppable(say: Callable[[Stopped], object]) -> Iterator[None]:
     yield
   finally:
     with _handled:
-      _causes = None
+      _causes = _waiting = None
     ended.set()
     signal.set_wakeup_fd(previous)
     os.close(writer)
@@ -109,7 +109,7 @@ def postponed() -> Iterator[None]:
   finally:
     _postponed -= 1
   if _waiting is not None and not _postponed:
-    raise _waiting
+    raise Stopped(_waiting.reason, _waiting.code)  # anew: its hints speak of what was done since
 
 
 def asked() -> bool:

@@ -1,16 +1,23 @@
+import errno
 import itertools
 import json
+import os
+import shutil
+import signal
 
 import numpy as np
 import pytest
 
+from specdec_jax import stopping
 from specdec_jax.data.examples import Example, read_examples
 from specdec_jax.decoding.running import Running
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.errors import InputError, OutputError, RunFailed
+from specdec_jax.files import writing
 from specdec_jax.jobs import batching, stream
 from specdec_jax.jobs.claims import claimed
 from specdec_jax.jobs.inputs import InputOptions
+from specdec_jax.jobs.predictions import Predictions
 from specdec_jax.model import Model
 from specdec_jax.runs.decode import decode
 from specdec_jax.sampling import Sampling
@@ -165,6 +172,62 @@ def test_a_run_that_was_stopped_goes_on(run, monkeypatch, tmp_path):
   assert sorted([*written, *itertools.chain(*after)]) == list(range(len(whole))), 'nothing is decoded twice'
   after.clear()
   assert run('stopped') == whole and not after
+
+
+def test_sigterm_finishes_the_rows_that_run_and_begins_no_other(run, monkeypatch, tmp_path):
+  whole, advance, calls, running = run('whole'), Running.advance, [], []
+
+  def instead(loop):
+    calls.append(None)
+    if len(calls) == 3:
+      os.kill(os.getpid(), signal.SIGTERM)
+    advance(loop)
+    if len(calls) == 3:
+      running.extend(indices(loop.running))
+
+  monkeypatch.setattr(Running, 'advance', instead)
+  with pytest.raises(stopping.Stopped) as caught, stopping.stoppable(lambda stopped: None):
+    run('stopped')
+  partial = (tmp_path / 'stopped' / 'predictions.partial.jsonl').read_text().splitlines()
+  written = {json.loads(line)['index'] for line in partial}
+  assert len(running) == 4 and set(running) <= written and len(written) < len(whole)
+  path = tmp_path / 'stopped' / 'predictions.partial.jsonl'
+  assert caught.value.code == 143 and str(caught.value) == (
+      f'stopped by SIGTERM; {len(written)} examples are in {path}, and the same command goes on with the rest')
+  monkeypatch.setattr(Running, 'advance', advance)
+  assert run('stopped') == whole
+
+
+def full_disk(folder, patch):
+  def add(predictions, lines, _add=Predictions.add):
+    with writing.named(predictions.partial_path):
+      if predictions.num_done >= 4:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    _add(predictions, lines)
+
+  patch.setattr(Predictions, 'add', add)
+
+
+def vanished(folder, patch):
+  patch.setattr(Running, 'ended', lambda loop, _ended=Running.ended: (
+      shutil.move(folder, folder.with_name('moved')) if folder.exists() else None, _ended(loop))[1])
+
+
+@pytest.mark.parametrize('fault, words', [
+    (full_disk, r"predictions\.partial\.jsonl' cannot be written \(No space left on device; make room there"),
+    (vanished, r"predictions\.partial\.jsonl' cannot be written \(.*its directory is gone")])
+def test_an_output_that_is_full_or_gone_is_named_and_stays_whole(run, monkeypatch, tmp_path, fault, words):
+  whole = run('whole')
+  with monkeypatch.context() as patch, pytest.raises(OutputError, match=words):
+    fault(tmp_path / 'out', patch)
+    run('out')
+  if fault is vanished:
+    shutil.rmtree(tmp_path / 'out', ignore_errors=True)
+    shutil.move(tmp_path / 'moved', tmp_path / 'out')
+    os.remove(tmp_path / 'out' / '.lock')  # of this process, which lives
+  partial = (tmp_path / 'out' / 'predictions.partial.jsonl').read_text()
+  assert all(json.loads(line)['id'].startswith('a') for line in partial.splitlines())
+  assert run('out') == whole
 
 
 @pytest.mark.parametrize('keep', [0, 1, 5])
