@@ -28,7 +28,7 @@ def main(run: Callable = gin.REQUIRED, output_dir: str = gin.REQUIRED,
 
   Args:
     run: such as @decode or @compare.
-    output_dir: a local directory; one that holds the results of the same
+    output_dir: a directory, local or gs://; one that holds the results of the same
       configuration is continued, any other is refused.
     compilation_cache_dir: where compiled programs are kept between runs, unless
       JAX_COMPILATION_CACHE_DIR names another place; None keeps none.

@@ -6,14 +6,16 @@ from collections.abc import Iterator
 
 from specdec_jax import stopping
 from specdec_jax.errors import OutputError
-from specdec_jax.files import locks, writing
-from specdec_jax.files.locations import is_remote
+from specdec_jax.files import locks, mirror, writing
+from specdec_jax.files.locations import absolute, is_remote
 from specdec_jax.files.reading import size_of
 from specdec_jax.jobs import output
+from specdec_jax.jobs.predictions import PARTIAL_NAME
 from specdec_jax.paths import resolve
 
 PROCESS = 'process_'  # what the folders of all processes but the first begin with, in the job's directory
 _RUN = 'run.json'
+_LOCAL_RUNS = ('@train', '@fit_ngram', '@fit_vocabulary')
 _RECORDS = {_RUN, 'config.gin', 'environment.json', 'operative_config.gin'}
 
 
@@ -24,11 +26,11 @@ def claimed(directory: str, bindings: dict[str, str]) -> Iterator[str]:
   Where the hold is lost, the process stops.
 
   Args:
-    directory: a local path, '~' allowed; made where it does not exist.
+    directory: a local path, '~' allowed, made where it does not exist; or the address of one on an object store.
     bindings: the configuration, see `tie_configuration`.
 
   Yields:
-    The path.
+    The path; for an address that of a local folder, which is copied there as it grows, see `files.mirror`.
 
   Raises:
     OutputError: another process is at work there (who, and since when), or it holds the results of another
@@ -36,8 +38,14 @@ def claimed(directory: str, bindings: dict[str, str]) -> Iterator[str]:
   """
   directory = resolve(directory, 'output_dir')
   if is_remote(directory):
-    raise OutputError(f"output_dir is '{directory}', but predictions are appended to as they come; "
-                      'name a local directory and copy it afterwards (gcloud storage cp -r).')
+    if bindings.get('main.run') in _LOCAL_RUNS:
+      raise OutputError(f"output_dir is '{directory}', but what this run writes is read again as it is; name a local "
+                        'directory and copy it afterwards (gcloud storage cp -r).')
+    with (mirror.mirrored(absolute(directory), {PARTIAL_NAME}, PROCESS, stopping.stop) as (local, release),
+          stopping.before_exit(release)):
+      tie_configuration(local, bindings)
+      yield local
+    return
   with writing.named(directory):
     os.makedirs(directory, exist_ok=True)
   held = locks.held(directory, stopping.stop)

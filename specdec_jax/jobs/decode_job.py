@@ -11,6 +11,7 @@ from specdec_jax import stopping
 from specdec_jax.data.examples import Example
 from specdec_jax.decoding.running import Running
 from specdec_jax.errors import InputError, RunFailed
+from specdec_jax.files import mirror
 from specdec_jax.jobs import claims, compilations, fingerprint, output, sharing, stream, work
 from specdec_jax.jobs.inputs import InputOptions
 from specdec_jax.jobs.methods import Method
@@ -77,8 +78,8 @@ class DecodeJob:
     fresh, again = sharing.share(~(done | failed)), sharing.share(failed)  # what failed before goes last
     read = itertools.chain.from_iterable(
         stream.windows(examples, wanted, self.target, self.options) for wanted in (fresh, again) if wanted.any())
-    going_on = lambda: (f'{predictions.num_done} examples are in {predictions.partial_path}, and the same command '
-                        'goes on with the rest')
+    going_on = lambda: (f'{predictions.num_done} examples are in {mirror.shown(predictions.partial_path)}, and the '
+                        'same command goes on with the rest')
     with contextlib.closing(predictions), stopping.hint(going_on):
       with Progress(int((fresh | again).sum()), self.method.name) as progress, stream.Ahead(read) as windows:
         decoding = work.Work(self._start, self.target, self.options, predictions, progress)
@@ -88,13 +89,13 @@ class DecodeJob:
         return {}
       predictions.finish()
     summary = {'method': self.method.name, 'examples': len(ids), **work.totals(predictions), **timing,
-               'predictions': predictions.path}
+               'predictions': mirror.shown(predictions.path)}
     output.write_json(output_dir, 'summary.json', summary)
-    print(f"{summary['examples']} examples, {summary['tokens']} tokens in {predictions.path}"
+    print(f"{summary['examples']} examples, {summary['tokens']} tokens in {summary['predictions']}"
           f" ({self.method.name}; {timing['tokens_per_second'] or 0:.1f} tokens/s now)")
     if predictions.failed.any():
       raise RunFailed(f'{predictions.failed.sum()} of {len(ids)} examples failed '
-                      f'(status {FAILED} in {predictions.path}); run again to retry them.')
+                      f'(status {FAILED} in {summary["predictions"]}); run again to retry them.')
     return summary
 
   def _start(self, length: int) -> Running:

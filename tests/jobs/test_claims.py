@@ -70,13 +70,17 @@ def test_other_directories_are_refused(tmp_path, name):
 
 
 @pytest.mark.parametrize('directory, error, words', [
-    ('gs://bucket/out', OutputError, 'name a local directory'),
     (5, SettingError, r'^output_dir is 5; it must be a path'),
     ('', SettingError, 'output_dir'), ('a\0b', SettingError, 'output_dir'),
     (__file__, OutputError, 'a file has this name: name another'),
     ('/dev/null/x', OutputError, "'/dev/null/x' cannot be written .*a file stands where")])
 def test_what_is_no_local_directory_is_refused(directory, error, words):
   with pytest.raises(error, match=words), claimed(directory, {}):
+    pass
+
+
+def test_training_on_an_object_store_is_refused():
+  with pytest.raises(OutputError, match='name a local directory'), claimed('gs://b/out', {'main.run': '@train'}):
     pass
 
 

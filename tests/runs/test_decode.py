@@ -4,8 +4,10 @@ import json
 import os
 import shutil
 import signal
+import time
 
 import numpy as np
+import object_store
 import pytest
 
 from specdec_jax import stopping
@@ -13,7 +15,7 @@ from specdec_jax.data.examples import Example, read_examples
 from specdec_jax.decoding.running import Running
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.errors import InputError, OutputError, RunFailed
-from specdec_jax.files import writing
+from specdec_jax.files import mirror, writing
 from specdec_jax.jobs import batching, stream
 from specdec_jax.jobs.claims import claimed
 from specdec_jax.jobs.inputs import InputOptions
@@ -385,3 +387,30 @@ def test_changed_inputs_are_noticed(run, examples):
   run('out')
   with pytest.raises(ValueError, match='The inputs have changed'):
     run('out', examples=[*examples[:-1], Example('a11', 'something else')])
+
+
+def test_a_job_on_an_object_store(run, monkeypatch, tmp_path, target, draft, examples):
+  """Its files are those of a local job, from whatever instant it is started again."""
+  whole = run('whole')
+  store = object_store.replace(monkeypatch)
+  for name, value in {'SETTLE': 0.0, 'BEAT': 0.01, 'INTERVAL': 0.0}.items():
+    monkeypatch.setattr(mirror, name, value)
+  ended = Running.ended
+  monkeypatch.setattr(Running, 'ended', lambda loop: (time.sleep(0.05), ended(loop))[1])
+
+  def job():
+    with claimed('gs://bucket/out', {}) as directory:
+      decode(directory, target, examples, ModelDrafter(draft), gamma=2, max_decode_len=LENGTH, max_input_len=64,
+             batch_size=4)
+    found = store.objects['gs://bucket/out/predictions.jsonl'].decode().splitlines()
+    assert [json.loads(line) for line in found] == whole
+    assert {name.rpartition('/')[2] for name in store.objects} == {
+        'predictions.jsonl', 'summary.json', 'run.json', 'manifest.json'}
+
+  job()
+  assert json.loads(store.objects['gs://bucket/out/summary.json'])['predictions'] == 'gs://bucket/out/predictions.jsonl'
+  states = [s for s in store.history if any('partial' in name for name in s)]
+  assert len(states) > 3
+  for state in [*states[::len(states) // 3], states[-1]]:
+    store.objects = {name: data for name, data in state.items() if not name.endswith(mirror.MARK)}
+    job()
