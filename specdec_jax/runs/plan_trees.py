@@ -83,6 +83,7 @@ def plan_trees(output_dir: str, target: str = 't5_1_1_xxl',
       'Predicted speed-up, by sizes and the model of time (* the whole program was compiled, too):\n',
       tree_tables.speed_up_markdown(cells, programs),
       "Milliseconds of the target's passes, likewise:\n", tree_tables.passes_markdown(cells),
+      'Weights and caches of one device by their sizes, GB:\n', tree_tables.held_markdown(cells),
       *(whole if programs else ()),
       f'Assumed: acceptance by rank\n\n{ranks}\n', ASSUMPTIONS.format(1e6 * layer_seconds), ''])
   tree_tables.plot(cells, os.path.join(output_dir, 'trees.png'))

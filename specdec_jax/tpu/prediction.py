@@ -95,12 +95,17 @@ def on_slice(deployment: Deployment, topology: str) -> Deployment:
 
 def holds(deployment: Deployment, nodes: int) -> bool:
   """Whether each device has room for its weights and caches and a twentieth beside, by size."""
+  return 1.05 * held_bytes(deployment, nodes) <= deployment.chip.usable
+
+
+def held_bytes(deployment: Deployment, nodes: int) -> float:
+  """Weights and caches of one device, by size; how the compiler lays them out and what else it holds aside."""
   held = (shapes.num_bytes(deployment.target.params) + deployment.target_pass(1, nodes).caches) / deployment.parts
   draft_pass = deployment.draft_pass(nodes)
   if deployment.draft is not None and draft_pass is not None:
     draft = shapes.num_bytes(deployment.draft.params) + draft_pass.caches
     held += draft / (deployment.parts if deployment.split_draft else 1)
-  return 1.05 * held <= deployment.chip.usable
+  return held
 
 
 def smallest_slice(deployment: Deployment, nodes: int) -> Deployment | None:

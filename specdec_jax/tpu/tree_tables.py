@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from specdec_jax.reports import paper
@@ -12,7 +12,7 @@ from specdec_jax.tpu import shapes
 from specdec_jax.tpu.acceptance import acceptance_by_rank
 from specdec_jax.tpu.chips import get_chip
 from specdec_jax.tpu.planner import Plan
-from specdec_jax.tpu.prediction import Deployment, best_tree, holds, times
+from specdec_jax.tpu.prediction import Deployment, best_tree, held_bytes, holds, times
 from specdec_jax.tpu.tables import PAPER_DRAFTS
 from specdec_jax.tree import Tree
 
@@ -48,7 +48,8 @@ def predictions(target: Any, pairs: Sequence[tuple[Any, float]], places: Sequenc
       p = times(at, tree, ranks)
       assert p.tree is not None
       fits = holds(at, p.tree.num_nodes)
-      rows.append({**common, 'kind': kind, 'nodes': p.tree.num_nodes, 'levels': p.tree.depth, **{
+      rows.append({**common, 'kind': kind, 'nodes': p.tree.num_nodes, 'levels': p.tree.depth,
+                   'held': held_bytes(at, p.tree.num_nodes), **{
           name: getattr(p, name) if fits else None
           for name in ('target_step', 'verify_pass', 'drafting', 'tokens_per_call', 'speed_up')}})
   return rows
@@ -64,7 +65,7 @@ def compiled(plan: Plan, draft: Any) -> dict:
       'target_read': found and found.bytes_read('target'), 'draft_read': found and found.bytes_read('draft'),
       'read_twice': found and sum(times > 1.01 for path, times in found.reads.items() if path.startswith('target/')),
       'rewritten': found and len(found.rewritten), 'copied_caches': found and len(found.copied_caches),
-      'verify_pass': p and p.verify_pass, 'speed_up': p and p.speed_up}
+      'warnings': list(plan.warnings), 'verify_pass': p and p.verify_pass, 'speed_up': p and p.speed_up}
 
 
 def beside_the_paper(nodes: Sequence[int], **shape) -> list[dict]:
@@ -112,7 +113,7 @@ def speed_up_markdown(rows: Sequence[dict], whole: Iterable[dict] = ()) -> str:
   """Speed-ups: a row a draft, chip and batch, a column a size; '*' where the whole program was compiled."""
   marked = {_cell(r) for r in whole if r['fits']}
   refused = {_cell(r) for r in whole if not r['fits']}
-  nodes = sorted({r['kind'] for r in rows if r['kind'] not in ('chain', 'fastest')})
+  nodes = _sizes(rows)
 
   def shown(r):
     if r['speed_up'] is None or _cell(r) in refused:
@@ -130,16 +131,26 @@ def speed_up_markdown(rows: Sequence[dict], whole: Iterable[dict] = ()) -> str:
 
 
 def passes_markdown(rows: Sequence[dict]) -> str:
-  """Milliseconds of the target's passes: a row a chip and batch, of the first draft (the others' are the same)."""
-  first = rows[0]['draft']
-  nodes = sorted({r['kind'] for r in rows if r['kind'] not in ('chain', 'fastest')})
+  """Milliseconds of the target's passes with the first draft; the others' are the same."""
   milliseconds = lambda x: number(x and 1e3 * x, 1)
+  return _of_first_draft(rows, 'one token', lambda r: milliseconds(r['target_step']),
+                         lambda r: milliseconds(r['verify_pass']))
+
+
+def held_markdown(rows: Sequence[dict]) -> str:
+  """GB of weights and caches of one device with the first draft, by size."""
+  return _of_first_draft(rows, 'allowed', lambda r: number(get_chip(r['chip']).usable / 1e9, 1),
+                         lambda r: number(r['held'] / 1e9, 1))
+
+
+def _of_first_draft(rows: Sequence[dict], title: str, of_all: Callable, of_one: Callable) -> str:
+  """A row a chip and batch: what `of_all` says of its chain, then what `of_one` says of each size."""
+  nodes = _sizes(rows)
   lines = []
-  for key, group in _grouped([r for r in rows if r['draft'] == first]):
+  for key, group in _grouped([r for r in rows if r['draft'] == rows[0]['draft']]):
     of = {r['kind']: r for r in group}
-    lines.append([*key[2:], milliseconds(of['chain']['target_step']),
-                  *(milliseconds(of[kind]['verify_pass']) for kind in ('chain', *nodes))])
-  return table(['chip', 'batch', 'one token', f'chain of {CHAIN}', *(f'{n} nodes' for n in nodes)], lines,
+    lines.append([*key[2:], of_all(of['chain']), *(of_one(of[kind]) for kind in ('chain', *nodes))])
+  return table(['chip', 'batch', title, f'chain of {CHAIN}', *(f'{n} nodes' for n in nodes)], lines,
                'lr' + 'r' * (2 + len(nodes)))
 
 
@@ -149,7 +160,7 @@ def plot(rows: Sequence[dict], path: str) -> None:
   places = list(dict.fromkeys((r['chip'], r['topology']) for r in rows))
   drafts, batches = (list(dict.fromkeys(r[name] for r in rows)) for name in ('draft', 'batch'))
   lines = [(drafts[0], b, '-') for b in batches] + [(d, batches[0], '--') for d in drafts[1:]]
-  figure = Figure(figsize=(3.6 * len(places) + 1, 3.6), layout='constrained')
+  figure = Figure(figsize=(3.2 * len(places) + 2.5, 3.4), layout='constrained')
   for axes, place in zip(figure.subplots(1, len(places), sharey=True, squeeze=False)[0], places):
     for draft, batch, style in lines:
       points = [(r['nodes'], r['speed_up']) for r in rows if isinstance(r['kind'], int) and r['speed_up'] is not None
@@ -159,14 +170,18 @@ def plot(rows: Sequence[dict], path: str) -> None:
     if place == ('v4', '1x1x1'):
       first = paper.TABLE_2[0]
       axes.plot(first.gamma, first.speed_up, 'k*', label=f'paper, {first.draft}, gamma {first.gamma}')
-      axes.legend(frameon=False, fontsize=7)
     axes.axhline(1, color='grey', linewidth=0.8)
     axes.set(title=' '.join(place), xscale='log', xlabel='nodes')
-    axes.set_xticks(sorted({r['nodes'] for r in rows if isinstance(r['kind'], int)}))
+    axes.set_xticks(_sizes(rows))
     axes.xaxis.set_major_formatter('{x:.0f}')
     axes.minorticks_off()
   figure.axes[0].set_ylabel('predicted speed-up')
+  figure.legend(*figure.axes[0].get_legend_handles_labels(), loc='outside right center', frameon=False, fontsize=8)
   figure.savefig(path, dpi=150)
+
+
+def _sizes(rows: Sequence[dict]) -> list[int]:
+  return sorted({r['kind'] for r in rows if isinstance(r['kind'], int)})
 
 
 def _cell(r: dict) -> tuple:
