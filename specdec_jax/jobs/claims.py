@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections.abc import Iterator
+from typing import Any
 
 from specdec_jax import stopping
 from specdec_jax.errors import OutputError
@@ -98,6 +99,21 @@ def _results(directory: str) -> list[str]:
     elif entry.is_dir() or entry.stat().st_size:
       found.append(entry.name)
   return sorted(found)
+
+
+def kept(directory: str, name: str) -> Any:
+  """What `keep` has put down; None where nothing was, and in a directory that had no results when it was claimed."""
+  return output.read_json(directory, _RUN).get(name)
+
+
+def keep(directory: str, name: str, value: Any) -> None:
+  """Puts a JSON-ready value down for the restarts of a job, in the record of its directory.
+
+  Args:
+    directory: claimed.
+    name: of the value.
+  """
+  output.write_json(directory, _RUN, {**output.read_json(directory, _RUN), name: value})
 
 
 def tie_contents(directory: str, digests: dict[str, str]) -> None:

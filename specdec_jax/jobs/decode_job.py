@@ -10,9 +10,9 @@ import jax
 from specdec_jax import stopping
 from specdec_jax.data.examples import Example
 from specdec_jax.decoding.running import Running
-from specdec_jax.errors import InputError, RunFailed
+from specdec_jax.errors import InputError, RunFailed, SettingError
 from specdec_jax.files import mirror
-from specdec_jax.jobs import claims, compilations, fingerprint, output, sharing, stream, work
+from specdec_jax.jobs import choosing, claims, compilations, fingerprint, output, sharing, stream, work
 from specdec_jax.jobs.inputs import InputOptions
 from specdec_jax.jobs.methods import Method
 from specdec_jax.jobs.predictions import FAILED, Predictions
@@ -41,6 +41,9 @@ class DecodeJob:
     Returns:
       How many programs were 'compiled', and how many were 'found' in jax's persistent cache.
     """
+    if self.method.auto:
+      raise SettingError(f"{self.method.auto} = 'auto' is chosen on the first inputs, which compiling ahead does not "
+                         'read; name one, such as the one that a decode has chosen and noted in run.json.')
     lengths, loops = self.options.lengths, self.options.loop_lengths
     with compilations.counted() as counts, Progress(len(lengths), self.method.name, 'shape') as progress:
       loop = None
@@ -71,6 +74,8 @@ class DecodeJob:
     digests = {'inputs': digest, 'target': fingerprint.of_weights(self.target),
                'drafter': fingerprint.of_weights(self.method.drafter)}
     claims.tie_contents(output_dir, digests)
+    job = dataclasses.replace(self, method=choosing.settled(
+        self.target, self.method, self.options, examples, output_dir))
     predictions = Predictions(output_dir, ids)
     done, failed = sharing.earlier(predictions, output_dir, digests)
     if done.any():
@@ -81,18 +86,18 @@ class DecodeJob:
     going_on = lambda: (f'{predictions.num_done} examples are in {mirror.shown(predictions.partial_path)}, and the '
                         'same command goes on with the rest')
     with contextlib.closing(predictions), stopping.hint(going_on):
-      with Progress(int((fresh | again).sum()), self.method.name) as progress, stream.Ahead(read) as windows:
-        decoding = work.Work(self._start, self.target, self.options, predictions, progress)
+      with Progress(int((fresh | again).sum()), job.method.name) as progress, stream.Ahead(read) as windows:
+        decoding = work.Work(job._start, self.target, self.options, predictions, progress)
         decoding.do(windows)
       timing = sharing.merge(predictions, decoding.timing)
       if timing is None:  # process 0 writes the rest
         return {}
       predictions.finish()
-    summary = {'method': self.method.name, 'examples': len(ids), **work.totals(predictions), **timing,
+    summary = {'method': job.method.name, 'examples': len(ids), **work.totals(predictions), **timing,
                'predictions': mirror.shown(predictions.path)}
     output.write_json(output_dir, 'summary.json', summary)
     print(f"{summary['examples']} examples, {summary['tokens']} tokens in {summary['predictions']}"
-          f" ({self.method.name}; {timing['tokens_per_second'] or 0:.1f} tokens/s now)")
+          f" ({job.method.name}; {timing['tokens_per_second'] or 0:.1f} tokens/s now)")
     if predictions.failed.any():
       raise RunFailed(f'{predictions.failed.sum()} of {len(ids)} examples failed '
                       f'(status {FAILED} in {summary["predictions"]}); run again to retry them.')

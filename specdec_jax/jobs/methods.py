@@ -27,6 +27,7 @@ class Method:
     tree: in place of gamma; a number, or a tree of one node a level, becomes gamma. Only with a drafter.
     lenience: 1 is exact, and the default; only with a drafter.
     verification: 'token', the default, or for chains 'block'; only with a drafter.
+    auto: 'gamma' or 'tree' where that is still to be chosen (see `choosing`); such a method decodes nothing.
     sampling, max_decode_len, seed, logits_processors: as in `speculative_decode`.
     trace: keep what each iteration drafted and accepted; only with a drafter.
   """
@@ -36,6 +37,7 @@ class Method:
   tree: Tree | int | None = None
   lenience: float | None = None
   verification: str | None = None
+  auto: str | None = None
   sampling: Sampling = Sampling()
   max_decode_len: int = 128
   seed: int = 0
@@ -45,22 +47,29 @@ class Method:
   def __post_init__(self):
     if self.drafter is None:
       ignored = [f'{n} = {getattr(self, n)!r}' for n in ('gamma', 'tree', 'lenience', 'verification')
-                 if getattr(self, n) is not None]
+                 if getattr(self, n) is not None] + ([f"{self.auto} = 'auto'"] if self.auto else [])
       if ignored:
         raise SettingError(f"{' and '.join(ignored)} would be ignored: there is no drafter, so this "
                          'is plain decoding; set a drafter or leave it out.')
       return
     shape = inputs.checked_tree(self.gamma, self.tree)
-    settled = {'drafter': as_drafter(self.drafter), 'gamma': shape.num_nodes if shape.is_chain else None,
-               'tree': None if shape.is_chain else shape, 'lenience': 1.0 if self.lenience is None else self.lenience,
+    settled = {'drafter': as_drafter(self.drafter), 'lenience': 1.0 if self.lenience is None else self.lenience,
                'verification': self.verification or 'token'}
+    if self.auto is None:
+      settled |= {'gamma': shape.num_nodes if shape.is_chain else None, 'tree': None if shape.is_chain else shape}
     for name, value in settled.items():
       object.__setattr__(self, name, value)
-    rule.check(self.lenience, settled['verification'], shape.is_chain)
+    rule.check(self.lenience, settled['verification'], shape.is_chain and self.auto != 'tree')
+
+  @property
+  def alone(self) -> 'Method':
+    """The same without a drafter."""
+    return dataclasses.replace(self, drafter=None, gamma=None, tree=None, lenience=None, verification=None, auto=None)
 
   @property
   def shape(self) -> Tree | None:
     """Of the draft, a chain or a tree; None without a drafter."""
+    assert self.auto is None
     return None if self.drafter is None else inputs.checked_tree(self.gamma, self.tree)
 
   @property
@@ -74,10 +83,10 @@ class Method:
   def name(self) -> str:
     if self.drafter is None:
       return 'target alone'
-    assert self.shape is not None
+    shape = f"{self.auto} = 'auto'" if self.auto else self.shape and self.shape.name
     inexact = '' if self.lenience == 1 else f', lenience {self.lenience} (inexact)'
     by_block = ', block verification' if self.verification == 'block' else ''
-    return f'drafter: {self.drafter.name}, {self.shape.name}{by_block}{inexact}'
+    return f'drafter: {self.drafter.name}, {shape}{by_block}{inexact}'
 
   def __call__(self, target: Model, batch: Batch) -> Result:
     """Decodes a batch: its ids and, of prompts, its lengths are those of its inputs."""

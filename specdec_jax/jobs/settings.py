@@ -7,6 +7,7 @@ from specdec_jax.data import tokenizer
 from specdec_jax.drafters.interface import Drafter
 from specdec_jax.errors import SettingError
 from specdec_jax.jobs import inputs
+from specdec_jax.jobs.choosing import AUTO
 from specdec_jax.model import Model
 from specdec_jax.sampling import Sampling
 from specdec_jax.tree import Tree
@@ -30,11 +31,25 @@ def drafter(name: str, value: Any) -> Drafter | Model:
   return value
 
 
-def tree(name: str, value: Any) -> Tree | int:
+def tree(name: str, value: Any, hint: str = '') -> Tree | int:
   """A draft tree, or the length of a chain."""
   if isinstance(value, Tree):
     return value
-  return checks.whole(name, value, 1, checks.MOST_DRAFTED, ', or a tree such as @Tree() or @best_tree()')
+  return checks.whole(name, value, 1, checks.MOST_DRAFTED, f', or a tree such as @Tree() or @best_tree(){hint}')
+
+
+def gamma_or_auto(name: str, value: Any) -> int | str:
+  """A draft length, or 'auto'."""
+  return value if _is_auto(value) else checks.whole(name, value, 1, checks.MOST_DRAFTED, ", or 'auto'")
+
+
+def tree_or_auto(name: str, value: Any) -> Tree | int | str:
+  """A draft tree, or 'auto'."""
+  return value if _is_auto(value) else tree(name, value, hint=", or 'auto'")
+
+
+def _is_auto(value: Any) -> bool:
+  return isinstance(value, str) and value == AUTO
 
 
 # What runs that decode inputs have in common.
@@ -46,3 +61,5 @@ OF_METHOD = {
     'tree': arguments.optional(tree), 'lenience': arguments.optional(LENIENCE),
     'verification': arguments.optional(VERIFICATION), 'sampling': SAMPLING, 'seed': SEED,
     'logits_processors': arguments.tuple_of(arguments.function, empty=True)}
+# What of them a job may choose itself.
+AUTOMATIC = {'gamma': arguments.optional(gamma_or_auto), 'tree': arguments.optional(tree_or_auto)}

@@ -6,7 +6,7 @@ from specdec_jax.analysis import ranks as ranks_lib
 from specdec_jax.drafters.interface import Drafter
 from specdec_jax.jobs.batching import Batch
 from specdec_jax.jobs.progress import Progress
-from specdec_jax.measure.texts import by_length
+from specdec_jax.jobs.texts import by_length
 from specdec_jax.model import Model
 from specdec_jax.results import Result
 from specdec_jax.sampling import Sampling

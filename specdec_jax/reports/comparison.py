@@ -24,15 +24,21 @@ def shape(experiment: dict) -> Tree:
 def markdown(result: dict) -> str:
   """The table, a column an experiment, and the sample texts."""
   experiments, device = result['experiments'], result['device']
-  rows = [[title, *map(cell, experiments)] for title, cell in _rows(result)]
+  rows = [[title, *map(cell, experiments)] for title, cell in _rows(result)] if experiments else []
   head = (f"# Speculative decoding against the target alone\n\n"
           f"Target: {result['target']}. Drafter: {result['drafter']}.\n"
           f"{result['examples']} inputs ({result['cut_inputs']} of them cut), batch "
           f"{result['batch_size']}, up to {result['max_decode_len']} tokens, on "
           f"{device['count']} x {device['kind']}.\n\n")
-  return (head + table(['', *map(label, experiments)], rows)
-          + ''.join(warnings(result))
+  return (head + (table(['', *map(label, experiments)], rows) if experiments else '')
+          + ''.join(map(_chosen, result['chosen'])) + ''.join(warnings(result))
           + ''.join(_texts(t) for t in result['texts'][:1]))
+
+
+def _chosen(choice: dict) -> str:
+  """What 'auto' stood for, a paragraph."""
+  name = sampling_name(Sampling(**choice['sampling']))
+  return f"\n{name}, {choice['setting']} = 'auto': {choice['draft']}. {choice['reason']}\n"
 
 
 def warnings(result: dict) -> list[str]:

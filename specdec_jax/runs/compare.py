@@ -15,7 +15,7 @@ from specdec_jax.data import metrics as metrics_lib
 from specdec_jax.data.examples import Example
 from specdec_jax.drafters.interface import Drafter
 from specdec_jax.errors import RunFailed
-from specdec_jax.jobs import output, settings
+from specdec_jax.jobs import choosing, output, settings
 from specdec_jax.jobs.inputs import InputOptions
 from specdec_jax.jobs.methods import Method
 from specdec_jax.jobs.progress import Progress
@@ -30,16 +30,17 @@ from specdec_jax.tree import Tree
 
 
 @arguments.checked(
-    **settings.OF_INPUTS, drafter=settings.drafter, gammas=arguments.tuple_of(settings.GAMMA),
-    trees=arguments.tuple_of(settings.tree, empty=True), verifications=arguments.tuple_of(settings.VERIFICATION),
-    samplings=arguments.tuple_of(settings.SAMPLING), leniences=arguments.tuple_of(settings.LENIENCE),
+    **settings.OF_INPUTS, drafter=settings.drafter, gammas=arguments.tuple_of(settings.gamma_or_auto),
+    trees=arguments.tuple_of(settings.tree_or_auto, empty=True),
+    verifications=arguments.tuple_of(settings.VERIFICATION), samplings=arguments.tuple_of(settings.SAMPLING),
+    leniences=arguments.tuple_of(settings.LENIENCE),
     metrics=arguments.tuple_of(arguments.text_of(tuple(metrics_lib.METRICS)), empty=True), t5x=arguments.flag,
     seed=settings.SEED, repeats=arguments.at_least(1), short_input_len=arguments.at_least(0),
     alpha_tokens=arguments.at_least(1), tie_margin=arguments.optional(arguments.not_negative),
     shown_examples=arguments.at_least(0))
 def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Example] = gin.REQUIRED,
-            drafter: Drafter | Model = gin.REQUIRED, gammas: Sequence[int] = (7,),
-            trees: Sequence[Tree | int] = (), verifications: Sequence[str] = ('token',),
+            drafter: Drafter | Model = gin.REQUIRED, gammas: Sequence[int | str] = (7,),
+            trees: Sequence[Tree | int | str] = (), verifications: Sequence[str] = ('token',),
             samplings: Sequence[Sampling] = (Sampling(temperature=0.0), Sampling(temperature=1.0)),
             leniences: Sequence[float] = (1.0,), metrics: Sequence[str] = (), t5x: bool = False,
             seed: int = 0, batch_size: int = 1, repeats: int = 1, max_decode_len: int = 128,
@@ -56,8 +57,9 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Ex
     target, examples, seed, max_decode_len: as in `decode`.
     batch_size, max_input_len, long_inputs, prefix, buckets: see `jobs.inputs.InputOptions`.
     drafter: what drafts.
-    gammas: draft lengths to compare, each at every sampling.
-    trees: draft trees to compare, at lenience 1.
+    gammas: draft lengths to compare, each at every sampling; 'auto' is what a decode would choose, see
+      `jobs.choosing`.
+    trees: draft trees to compare, at lenience 1; 'auto' as in gammas.
     verifications: acceptance rules, each with every gamma: 'token', 'block'.
     samplings: temperature, top-k and top-p settings.
     leniences: each with every gamma; 1 is exact, less is not [app. A.5].
@@ -82,10 +84,10 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Ex
   drafter = as_drafter(drafter)
   drafter.check(target)
   common: dict[str, Any] = dict(max_decode_len=max_decode_len, seed=seed)
-  methods = {s: [Method(sampling=s, **common)] + [
-      Method(drafter=drafter, gamma=g, lenience=lenience, verification=v, sampling=s, **common)
-      for lenience in leniences for g in gammas for v in verifications] + [
-          Method(drafter=drafter, tree=tree, sampling=s, **common) for tree in trees] for s in samplings}
+  drafts = [dict(**choosing.asked(g, None), lenience=lenience, verification=v)
+            for lenience in leniences for g in gammas for v in verifications]
+  drafts += [choosing.asked(None, tree) for tree in trees]
+  methods = {s: [Method(drafter=drafter, sampling=s, **draft, **common) for draft in drafts] for s in samplings}
   inputs = options.encode(target, examples)
   metrics_lib.check(metrics, inputs.examples)
   short = np.array([len(row) <= short_input_len for row in inputs.rows])
@@ -95,8 +97,16 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Ex
   group_of_batch = [name for name, group in grouped.items() for _ in group]
   target.check_tokens(batches[0].tokens)
 
-  experiments, shown = [], []
-  for sampling, to_time in methods.items():
+  experiments, shown, chosen = [], [], []
+  for sampling, wanted in methods.items():
+    first = choosing.first_batches(options, inputs)
+    choices = [choosing.choose(target, m, first) if m.auto else None for m in wanted]
+    chosen += [{'sampling': dataclasses.asdict(sampling), 'setting': m.auto, 'draft': choice.name,
+                'reason': choice.reason} for m, choice in zip(wanted, choices) if choice]
+    settled = [choice.settle(m) if choice else m for m, choice in zip(wanted, choices)]
+    # Plain decoding is timed anyway, and a draft that is named and chosen too once.
+    once = {(m.gamma_or_tree, m.lenience, m.verification): m for m in settled if m.drafter}
+    to_time = [wanted[0].alone, *once.values()]
     baseline: list[Any] = [T5XMethod(target, max_decode_len, sampling, seed)] if t5x else []
     timed = time_methods(target, to_time + baseline, batches, repeats,
                          sampling_name(sampling))
@@ -116,13 +126,13 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Ex
                                alpha_of[method.lenience or 0.0], costs, of_ranks),
           'outputs': experiment.outputs(target, inputs, batches, alone, speculative, tie_margin),
           'quality': _quality(metrics, inputs, generated[0], texts)})
-    shown.append((sampling, _shown(inputs, generated[0], generated[1], shown_examples)))
+    shown.append((sampling, _shown(inputs, generated[0], generated[1:], shown_examples)))
 
   result = {'target': model_name(target), 'drafter': drafter.name,
             'examples': len(inputs.rows), 'cut_inputs': inputs.cut,
             'batch_size': batch_size, 'repeats': repeats, 'short_input_len': short_input_len,
             'max_decode_len': max_decode_len, 'device': output.environment()['device'],
-            'experiments': experiments,
+            'experiments': experiments, 'chosen': chosen,
             'texts': [{'sampling': dataclasses.asdict(s), 'examples': t} for s, t in shown]}
   output.write_json(output_dir, 'report.json', result)
   text = report.markdown(result)
@@ -138,7 +148,9 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Ex
 
 
 def _costs(target, drafter, batches, alone, shapes, sampling, max_decode_len, progress):
-  """Timed on a batch of middling length, in the middle of a text of mean length."""
+  """Timed on a batch of middling length, in the middle of a text of mean length; {} without a shape."""
+  if not shapes:
+    return {}
   rows = sum(len(b.indices) for b in batches)
   position = min(alone.count('emitted', batches) // rows // 2, max_decode_len - 1)
   by_length = sorted(batches, key=lambda b: (b.tokens > 0).sum())
@@ -155,7 +167,7 @@ def _quality(metrics, inputs, alone, speculative) -> dict:
 
 
 def _shown(inputs, alone, speculative, number) -> list[dict]:
-  """The first examples of the input with both decoders' texts."""
+  """The first examples of the input with both decoders' texts, if there are two."""
   return [{'id': e.id, 'source': e.source, 'target_alone': a, 'speculative': s,
            'reference': e.reference}
-          for e, a, s in zip(inputs.examples[:number], alone, speculative)]
+          for texts in speculative[:1] for e, a, s in zip(inputs.examples[:number], alone, texts)]

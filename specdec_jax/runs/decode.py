@@ -7,7 +7,7 @@ import gin
 from specdec_jax import arguments
 from specdec_jax.data.examples import Example
 from specdec_jax.drafters.interface import Drafter
-from specdec_jax.jobs import settings
+from specdec_jax.jobs import choosing, settings
 from specdec_jax.jobs.decode_job import DecodeJob
 from specdec_jax.jobs.inputs import InputOptions
 from specdec_jax.jobs.methods import Method
@@ -16,11 +16,11 @@ from specdec_jax.sampling import Sampling
 from specdec_jax.tree import Tree
 
 
-@arguments.checked(**settings.OF_INPUTS, **settings.OF_METHOD, compile_only=arguments.flag)
+@arguments.checked(**settings.OF_INPUTS, **{**settings.OF_METHOD, **settings.AUTOMATIC}, compile_only=arguments.flag)
 def decode(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Example] = gin.REQUIRED,
-           drafter: Drafter | Model | None = None, gamma: int | None = None, tree: Tree | int | None = None,
-           lenience: float | None = None, verification: str | None = None, sampling: Sampling = Sampling(),
-           logits_processors: Sequence[Callable] = (), seed: int = 0,
+           drafter: Drafter | Model | None = None, gamma: int | str | None = None,
+           tree: Tree | int | str | None = None, lenience: float | None = None, verification: str | None = None,
+           sampling: Sampling = Sampling(), logits_processors: Sequence[Callable] = (), seed: int = 0,
            batch_size: int = 1, max_decode_len: int = 128, max_input_len: int = 512,
            long_inputs: str = 'refuse', prefix: str = '', buckets: Sequence[int] = (),
            compile_only: bool = False) -> dict:
@@ -37,7 +37,8 @@ def decode(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Exa
     target: whose distribution the text follows.
     examples: of `data.examples.Example`.
     drafter, gamma, tree, lenience, verification, sampling, logits_processors, seed, max_decode_len: see
-      `decoding.speculative_decode`; without a drafter, plain decoding.
+      `decoding.speculative_decode`; without a drafter, plain decoding. gamma or tree 'auto' is chosen by
+      measurements on the first inputs, see `jobs.choosing`.
     batch_size, max_input_len, long_inputs, prefix, buckets: see `jobs.inputs.InputOptions`.
     compile_only: compile the job's programs and decode nothing, as the precompile run does.
 
@@ -46,7 +47,7 @@ def decode(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Exa
   """
   job = DecodeJob(
       target=target,
-      method=Method(drafter=drafter, gamma=gamma, tree=tree, lenience=lenience, verification=verification,
+      method=Method(drafter=drafter, **choosing.asked(gamma, tree), lenience=lenience, verification=verification,
                     sampling=sampling, seed=seed, max_decode_len=max_decode_len,
                     logits_processors=logits_processors),
       options=InputOptions(batch_size=batch_size, max_input_len=max_input_len, long_inputs=long_inputs,

@@ -20,7 +20,7 @@ EXPERIMENT = {
     'quality': {'bleu': {'target_alone': 30.04, 'speculative': 30.04}}}
 REPORT = {'target': 'T5', 'drafter': 'model', 'device': {'count': 1, 'kind': 'cpu'},
           'examples': 10, 'cut_inputs': 0, 'batch_size': 1, 'max_decode_len': 64, 'short_input_len': 32, 'texts': [],
-          'experiments': [EXPERIMENT],
+          'experiments': [EXPERIMENT], 'chosen': [],
           'alphas': [{'drafter': 'bigram', 'sampling': EXPERIMENT['sampling'], 'lenience': 1.0,
                       'alpha': 0.2, 'standard_error': 0.01, 'tokens': 9}]}
 

@@ -17,8 +17,10 @@ import specdec_jax as sd
 from specdec_jax.decoding import decode_loop, running, running_decode
 
 SAMPLINGS = {'greedy': sd.Sampling(temperature=0.0), 'sampled': sd.Sampling(temperature=1.0)}
+SAMPLINGS |= {'greedytree': SAMPLINGS['greedy'], 'sampledtree': SAMPLINGS['sampled']}
 MESHES = {'one': None, **{f'{d}x{8 // d}': sd.Mesh(data=d, model=8 // d) for d in (1, 2, 4, 8)}}
 GAMMA, LENGTH = 2, 12
+TREE = sd.Tree((-1, -1, 0, 0, 1, 3))
 
 
 def models(directory, mesh=None):
@@ -30,7 +32,8 @@ def models(directory, mesh=None):
 def decode(directory, name):
   mesh, sampling = name.split('_')
   target, drafter = models(directory, MESHES[mesh])
-  result = sd.speculative_decode(target, drafter, tiny.inputs(8), gamma=GAMMA, max_decode_len=LENGTH,
+  shape = TREE if sampling.endswith('tree') else GAMMA
+  result = sd.speculative_decode(target, drafter, tiny.inputs(8), tree=shape, max_decode_len=LENGTH,
                                  sampling=SAMPLINGS[sampling], seed=3)
   np.savez(f'{directory}/{name}.npz', tokens=result.tokens, scores=result.scores,
            accepted=result.stats.accepted, calls=result.stats.target_calls)

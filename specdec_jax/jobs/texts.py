@@ -1,6 +1,7 @@
 """Texts that a run has decoded already, as the analysis takes them."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -27,8 +28,8 @@ class Texts:
   prompt_lengths: Int32[np.ndarray, ' N'] | None
 
 
-def by_length(batches: Sequence[Batch], results: Sequence[Result], num_tokens: int) -> list[Texts]:
-  """Texts in a random order until they have so many tokens, the last one whole: one `Texts` for each input length."""
+def by_length(batches: Sequence[Batch], results: Sequence[Result], num_tokens: float = math.inf) -> list[Texts]:
+  """Texts in a random order until they have so many tokens, the last one whole: a `Texts` for each input length."""
   rows = [(b, row) for b, batch in enumerate(batches) for row in range(len(batch.indices))]
   chosen: dict[int, list[tuple[int, int]]] = {}
   total = 0
