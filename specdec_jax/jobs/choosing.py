@@ -158,7 +158,7 @@ def _tree(by_rank: tuple[float, ...], tokens: int, costs: dict) -> Choice:
   best = max(trees, key=lambda tree: (speed(tree), -tree.num_nodes))
   _, c, verify = cost(best)
   figures = (f"accepted by rank {', '.join(f'{x:.3f}' for x in by_rank[:4])} over {tokens} tokens, {c:.3f} a level and "
-             f'verify cost {verify:.2f} at {best.num_nodes} nodes of depth {best.depth}')
+             f'verify cost {verify:.2f} with {best.name}')
   return Choice(best if speed(best) > 1 else None, _reason(figures, speed(best), costs))
 
 

@@ -1,5 +1,6 @@
 """Acceptance by rank over texts that a run has decoded already."""
 
+import math
 from collections.abc import Sequence
 
 from specdec_jax.analysis import ranks as ranks_lib
@@ -13,7 +14,8 @@ from specdec_jax.sampling import Sampling
 
 
 def over_texts(target: Model, drafter: Drafter | Model, batches: Sequence[Batch], results: Sequence[Result],
-               sampling: Sampling, num_tokens: int, most: int = 16, seed: int = 0, name: str = '') -> ranks_lib.Ranks:
+               sampling: Sampling, num_tokens: float = math.inf, most: int = 16, seed: int = 0,
+               name: str = '') -> ranks_lib.Ranks:
   """Which candidate was accepted at each place of texts that the target alone generated.
 
   Args:

@@ -9,6 +9,8 @@ from specdec_jax.analysis import expected, theory
 from specdec_jax.analysis.cost import Cost
 from specdec_jax.reports import paper
 from specdec_jax.reports.measured import Measured
+from specdec_jax.reports.words import sampling_name
+from specdec_jax.sampling import Sampling
 
 _ALPHAS = np.linspace(0, 1, 401)[:-1]
 _MARKERS = 'osD^v<>P*X'
@@ -147,6 +149,32 @@ def acceptance_by_position(series: Sequence[tuple[str, Sequence[float], float | 
   axes.set(xlabel='place in the block', ylabel='acceptance rate', ylim=(0, 1.02))
   axes.set_xticks(range(1, longest + 1))
   axes.legend(frameon=False, fontsize=8)
+  return fig
+
+
+def beyond(result: dict):
+  """Tokens a call and speed-ups over the nodes of the draft, of a `beyond` run's report: chains squares, trees dots."""
+  fig, (tokens, speed) = _figure(2)
+  for measured, colour in _coloured(result['samplings']):
+    name = sampling_name(Sampling(**measured['sampling']))
+    rows = [row for row in measured['drafts'] if row['verification'] == 'token']
+    trees, chains = [[row for row in rows if (row['nodes'] > row['levels']) == of_tree] for of_tree in (True, False)]
+    for axes, lines in ((tokens, (('tokens_per_call', '-', 'counted'), ('walked_tokens_per_call', ':', 'walked'))),
+                        (speed, (('speed_up', '-', 'here'), ('speed_up_on_v4', '--', 'T5-XXL on a v4, predicted')))):
+      for key, style, words in lines:
+        axes.plot([row['nodes'] for row in trees], [row[key] for row in trees], 'o' + style, color=colour,
+                  label=f'{name}, {words}', markersize=4)
+        axes.plot([row['nodes'] for row in chains], [row[key] for row in chains], 's' + style, color=colour,
+                  fillstyle='none', markersize=5)
+  nodes = sorted({row['nodes'] for m in result['samplings'] for row in m['drafts']})
+  for axes, label in ((tokens, 'tokens per target call'), (speed, 'speed-up')):
+    axes.set_xscale('log', base=2)
+    axes.set_xticks(nodes, [str(n) for n in nodes])
+    axes.minorticks_off()
+    axes.set(xlabel='nodes of the draft', ylabel=label)
+    axes.set_ylim(bottom=0)
+    axes.legend(frameon=False, fontsize=8)
+  speed.axhline(1, color='0.6', linewidth=0.5)
   return fig
 
 

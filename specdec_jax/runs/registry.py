@@ -50,6 +50,8 @@ RUNS = {run.name: run for run in (
         ('inputs', 'drafter', 'sampling'), needs_drafter=False, several_hosts=True, needs=('decode',)),
     Run('compare', 'Time the target alone and speculative decoding over the same inputs, and say why.',
         ('inputs', 'drafter', 'samplings')),
+    Run('beyond', "Count and time draft trees and block verification beside the paper's chain.",
+        ('inputs', 'drafter', 'samplings')),
     Run('check', "Check that a pair's text is the target's own, with good and bad drafts.", ('inputs',)),
     Run('complete', 'Complete one text and print it.', ('drafter', 'sampling'), needs_drafter=False,
         keeps_results=False),

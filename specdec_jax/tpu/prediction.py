@@ -187,25 +187,9 @@ def best_tree(deployment: Deployment, nodes: int, ranks: Sequence[float], free: 
   return theory.best_tree(ranks, nodes, MOST_DEPTH, draft / step, cost)
 
 
-def speed_up(tokens_per_call: float, levels: int, c: float, verify_cost: float = 1.0) -> float:
-  """Over the target alone: tokens of an iteration over its time in one-token target passes.
-
-  With eq. 1's tokens it is thm 3.8; a count that was measured, or a tree's, may stand in their place.
-
-  Args:
-    tokens_per_call: emitted tokens a target call.
-    levels: the draft's passes an iteration: gamma of a chain, `Tree.depth` of a tree.
-    c: time of a draft pass over that of a one-token target pass.
-    verify_cost: time of the verify pass over that of a one-token target pass.
-  """
-  tokens = domains.not_negative(tokens_per_call, 'tokens_per_call')
-  passes = domains.whole(levels, 'levels') * domains.not_negative(c, 'c')
-  return float(tokens / (passes + domains.positive(verify_cost, 'verify_cost')))
-
-
 def speed_up_on_v4(tokens_per_call: float, tree: Tree | int, batch: int = 1, target: Any = 't5_1_1_xxl',
                    draft: Any = 't5_1_1_small') -> float:
-  """`speed_up` with the c and the verify cost that the planner has for one v4, bfloat16, inputs and texts of 128.
+  """`theory.speed_up` with the planner's c and verify cost for one v4, bfloat16, inputs and texts of 128.
 
   `speed_up_on_v4(3.60, 7)` is the first row of Table 2: 3.17X.
 

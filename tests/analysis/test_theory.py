@@ -50,6 +50,13 @@ def test_optimal_gamma_against_every_gamma(alpha, c, verify_cost):
   assert theory.optimal_gamma(alpha, c, verify_cost) == best
 
 
+def test_the_speed_up_of_any_draft():
+  assert theory.speed_up(theory.expected_tokens(0.75, 7), 7, 0.02) == theory.walltime_improvement(0.75, 7, 0.02)
+  assert theory.speed_up(4.7, 7, 0.0, 2.0) == pytest.approx(2.35)
+  with pytest.raises(ValueError, match='verify_cost is 0'):
+    theory.speed_up(3, 7, 0.1, 0)
+
+
 def test_optimal_gamma_without_a_peak():
   assert theory.optimal_gamma(1.0, 0.5, max_gamma=50) == 50
   assert theory.optimal_gamma(0.3, 0.0, max_gamma=50) == 50

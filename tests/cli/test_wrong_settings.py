@@ -44,8 +44,7 @@ METHOD = {'gamma': or_none(DRAFTED), 'tree': or_none(DRAFTED), 'verification': o
           'lenience': or_none(PROBABILITY), 'seed': SEED,
           'logits_processors': ['5', "'x'", 'None', '(5,)', "('x',)", '{}'], 'drafter': OBJECT,
           'sampling': [*OBJECT, 'None']}
-TIMED = {'repeats': WHOLE_1, 'gammas': [*SOME_WHOLES, '(4, 1025)'], 'tie_margin': or_none(NOT_NEGATIVE),
-         'shown_examples': WHOLE_0}
+TIMED = {'repeats': WHOLE_1, 'gammas': [*SOME_WHOLES, '(4, 1025)'], 'tie_margin': or_none(NOT_NEGATIVE)}
 SAMPLINGS = ['5', 'None', '()', '(5,)', "('x',)", '@Sampling()', '(@Sampling,)']
 LENIENCES = ['5', 'None', '()', "('x',)", '(2,)', '(-0.1,)', '(None,)']
 FILE, MODEL = 'gin/inputs/file.gin', 'gin/drafters/model.gin'
@@ -58,7 +57,7 @@ OF_RUNS = {
     'decode': (['gin/runs/decode.gin', FILE, MODEL, GREEDY], {
         **INPUTS, **METHOD, 'target': [*OBJECT, 'None'], 'examples': ['5', "'x'", 'None', '{}'], 'compile_only': FLAG}),
     'compare': (['gin/runs/compare.gin', FILE, MODEL, BOTH], {
-        **INPUTS, **TIMED, 'trees': [values for values in WHOLES if values != '()'],
+        **INPUTS, **TIMED, 'shown_examples': WHOLE_0, 'trees': [values for values in WHOLES if values != '()'],
         'verifications': ['5', "'block'", 'None', '()', "('x',)", '(5,)'], 'samplings': SAMPLINGS,
         'leniences': LENIENCES, 't5x': FLAG, 'seed': SEED,
         'metrics': ['5', "'bleu'", "('blue',)", '(5,)', 'None'], 'short_input_len': WHOLE_0, 'alpha_tokens': WHOLE_1,
@@ -67,7 +66,12 @@ OF_RUNS = {
         **INPUTS, 'samplings': SAMPLINGS, 'leniences': LENIENCES, 'num_tokens': WHOLE_1, 'seed': SEED,
         'drafters': ['5', "'x'", 'None', '{}', '()', "{'a': 5}", "{1: @RandomDrafter()}", "{'a': @RandomDrafter}"]}),
     'beam': (['gin/runs/beam.gin', FILE, MODEL], {
-        **INPUTS, **TIMED, 'num_beams': WHOLE_1, 'alpha': NOT_NEGATIVE, 'draft_beams': SOME_WHOLES}),
+        **INPUTS, **TIMED, 'shown_examples': WHOLE_0, 'num_beams': WHOLE_1, 'alpha': NOT_NEGATIVE,
+        'draft_beams': SOME_WHOLES}),
+    'beyond': (['gin/runs/beyond.gin', FILE, MODEL, BOTH], {
+        **INPUTS, **TIMED, 'samplings': SAMPLINGS,
+        'nodes': SOME_WHOLES, 'max_depth': WHOLE_1, 'candidates': WHOLE_1, 'auto': FLAG, 'seed': SEED,
+        'formats': ['5', "'png'", "('pdf',)", '(5,)', 'None'], 'drafter': [*OBJECT, 'None']}),
     'check': (['gin/runs/check.gin', FILE], {**INPUTS, 'gamma': WHOLE_1, 'tree': or_none(WHOLE_1), 'repeats': WHOLE_1,
                                                     'draft': OBJECT}),
     'complete': (['gin/runs/complete.gin', MODEL, GREEDY], {

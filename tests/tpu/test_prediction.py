@@ -16,7 +16,6 @@ from specdec_jax.tpu.prediction import (
   on_slice,
   predict,
   smallest_slice,
-  speed_up,
   speed_up_on_v4,
 )
 from specdec_jax.tpu.shapes import abstract_drafter, abstract_model, num_bytes
@@ -152,18 +151,10 @@ def test_what_is_assumed_of_ranks():
     acceptance_by_rank(1.5)
 
 
-def test_the_formula_is_thm_3_8():
-  assert speed_up(theory.expected_tokens(0.75, 7), 7, 0.02) == pytest.approx(
-      theory.walltime_improvement(0.75, 7, 0.02))
-  assert speed_up(4.7, 7, 0.0, 2.0) == pytest.approx(2.35)
-  with pytest.raises(ValueError, match='verify_cost is 0'):
-    speed_up(3, 7, 0.1, 0)
-
-
 def test_the_formula_with_a_v4_s_costs():
   at = predict(deployment(), 7, 0.75)
   assert speed_up_on_v4(theory.expected_tokens(0.75, 7), 7) == pytest.approx(at.speed_up)
-  assert at.speed_up == pytest.approx(speed_up(at.tokens_per_call, 7, at.c, at.verify_cost), rel=1e-4)
+  assert at.speed_up == pytest.approx(theory.speed_up(at.tokens_per_call, 7, at.c, at.verify_cost), rel=1e-4)
   tree = Tree.full((4, 3, 2))
   of_tree = predict(deployment(), tree, RANKS)
   assert speed_up_on_v4(of_tree.tokens_per_call, tree) == pytest.approx(of_tree.speed_up)
