@@ -1,7 +1,7 @@
 """Predicted speed: tokens of an iteration over its time, which the traffic of its passes gives.
 
-For a chain that is thm 3.8 with the verify cost. `theory.speed_up` is the formula by itself, and `speed_up_on_v4` fills in
-what T5-XXL with T5-small takes on the paper's chip: for figures measured with another pair.
+For a chain that is thm 3.8 with the verify cost. `theory.speed_up` is the formula by itself, and `speed_up_on_v4` fills
+in what T5-XXL with T5-small takes on the paper's chip: for figures measured with another pair.
 """
 
 import collections
