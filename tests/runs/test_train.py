@@ -7,6 +7,7 @@ import tiny
 from specdec_jax.checkpoints.directory import load_model
 from specdec_jax.errors import OutputError
 from specdec_jax.jobs.claims import claimed
+from specdec_jax.models.config import GPT2Config
 from specdec_jax.parallel.mesh import Mesh
 from specdec_jax.runs import train as train_lib
 from specdec_jax.training import optimizer as optimizer_lib
@@ -45,6 +46,8 @@ def test_a_run_on_a_mesh_writes_a_model_and_its_report(run):
 
 
 @pytest.mark.parametrize('wrong, words', [
+    (dict(config=GPT2Config(vocab_size=24, emb_dim=16, num_heads=2, num_layers=1), bleu_pairs=2),
+     'train.bleu_pairs is 2, but a decoder-only model has no source to translate; leave it at 0'),
     (dict(microbatches=0), 'train.microbatches is 0; it must be a whole number of at least 1'),
     (dict(divergence='tvd'), "train.divergence is 'tvd'; use 'kl', or with a train.teacher"),
     (dict(mesh=Mesh(model=100)), r'Mesh\(data=1, model=100\) needs 100 devices'),
