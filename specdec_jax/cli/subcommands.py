@@ -167,7 +167,8 @@ def _literal(text: str | None, annotation: Any) -> str:
   if sequence is not None:
     of, = typing.get_args(sequence)
     return '(' + ''.join(_literal(part.strip(), of) + ', ' for part in text.split(',') if part.strip()) + ')'
-  return repr(text) if str in kinds or not _is_python(text) else text
+  is_text = str in kinds and int not in kinds  # a number or a word, such as 'auto', may be either
+  return repr(text) if is_text or not _is_python(text) else text
 
 
 def _is_python(text: str) -> bool:

@@ -52,6 +52,9 @@ def test_a_subcommand_is_the_same_configuration():
 
 @pytest.mark.parametrize('name, more, setting, value', [
     ('decode', ['--gamma', '4'], 'decode.gamma', '4'),
+    ('decode', ['--gamma=auto'], 'decode.gamma', "'auto'"),
+    ('decode', ['--tree=15'], 'decode.tree', '15'),
+    ('compare', ['--gammas=4,auto'], 'compare.gammas', "(4, 'auto')"),
     ('decode', ["--prefix=it's: "], 'decode.prefix', '"it\'s: "'),
     ('precompile', ['--gamma=3'], 'decode.gamma', '3'),
     ('compare', ['--gammas=4,7'], 'compare.gammas', '(4, 7)'),

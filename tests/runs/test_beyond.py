@@ -66,6 +66,6 @@ def test_report_and_figure(found):
   assert json.loads((directory / 'beyond.json').read_text()) == json.loads(json.dumps(result))
   text = (directory / 'beyond.md').read_text()
   assert text.count('| plain decoding | ') == 4 and 'over gamma 2' in text
-  assert text.count('| temperature 1 ') == 5
+  assert text.count('\n| temperature 1 ') == 5 + 1  # and its ranks
   for name in ('beyond.png', 'beyond.svg'):
     assert (directory / name).stat().st_size > 1000
