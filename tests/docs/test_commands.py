@@ -20,7 +20,7 @@ from specdec_jax.errors import ConfigError
 ROOT = documented.ROOT
 SHELL = documented.shell_blocks()
 LANGUAGES = {'bash', 'gin', 'python', 'text'}
-ELSEWHERE = {'pip', 'gcloud', 't5x.train', 'python3.12', '/tmp/renew/bin/pytest'}  # not this project's programs
+ELSEWHERE = {'pip', 'gcloud', 't5x.train', 't5x.infer', 'python3.12', '/tmp/renew/bin/pytest'}  # other programs
 
 
 def commands(program):
@@ -97,7 +97,7 @@ def test_a_subcommand_is_there_and_has_its_settings(words):
   name, *arguments = words
   if '--help' in words:
     assert name == '--help' or subcommands.find(name)
-  elif name not in ('import', 'inspect'):  # no runs: their flags are absl's, tested where they are
+  elif name not in ('import', 'export', 'inspect'):  # no runs: their flags are absl's, tested where they are
     parse(subcommands.translate(subcommands.find(name), arguments))
 
 
@@ -111,7 +111,7 @@ def test_every_setting_that_is_named_exists():
   """--gin.NAME in prose, comments and messages: a macro of some gin file, or a configurable's parameter."""
   macros = {name for path in documented.CONFIGURATIONS
             for name in re.findall(r'^([A-Z_]+) *=', path.read_text(), re.MULTILINE)} | {'NAME'}
-  of_t5x = {name for block in SHELL if 't5x.train' in block.text for name in re.findall(r'--gin\.([\w.]+)', block.text)}
+  of_t5x = {name for block in SHELL if '-m t5x.' in block.text for name in re.findall(r'--gin\.([\w.]+)', block.text)}
   found = {}
   for path in (*documented.PAGES, *documented.CONFIGURATIONS, *documented.PROGRAMS, *(ROOT / 'docs').glob('*.ipynb')):
     for name in re.findall(r'--gin\.([A-Za-z_][\w./]*\w)', path.read_text(encoding='utf-8')):

@@ -1,0 +1,3 @@
+from specdec_jax import lazy
+
+lazy.show_modules(__name__)
