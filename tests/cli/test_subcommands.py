@@ -14,6 +14,7 @@ FLAGS = {  # of each run's subcommand: enough for a configuration
     'decode': [*PAIR, '--inputs=F'], 'precompile': [*PAIR, '--inputs=F'], 'compare': [*PAIR, '--inputs=F'],
     'check': [*PAIR, '--inputs=F'], 'complete': [*PAIR, '--prompt=P'], 'alphas': [*PAIR, '--inputs=F'],
     'beam': [*PAIR, '--inputs=F'], 'figures': [*PAIR, '--inputs=F'], 'throughput': [*PAIR, '--inputs=F'],
+    'beyond': [*PAIR, '--inputs=F'],
     'plan': ['--output_dir=O'], 'plan_trees': ['--output_dir=O'],
     'train': ['--gin_file=configs/demo/train_draft.gin', '--output_dir=O'],
     'fit_ngram': ['--vocabulary=V', '--inputs=F', '--output_dir=O'], 'fit_vocabulary': ['--inputs=F', '--output_dir=O']}
