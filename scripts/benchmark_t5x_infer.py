@@ -18,7 +18,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))  # works in a clone, too
 
 import numpy as np
-from absl import app, flags
+from absl import app, flags, logging
 
 from specdec_jax.checkpoints.directory import load_model
 from specdec_jax.checkpoints.exporter import export_checkpoint
@@ -40,6 +40,7 @@ _REPETITIONS = flags.DEFINE_integer('repetitions', 3, 'Timed passes of each.', l
 
 def run() -> None:
   from specdec_jax.integrations import t5x as integration
+  logging.set_verbosity(logging.WARNING)  # T5X names every batch
   target = load_model(_TARGET.value)
   texts = [example.text for example in read_examples(_INPUTS.value, limit=_LIMIT.value)]
   with tempfile.TemporaryDirectory() as folder:
