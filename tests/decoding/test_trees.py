@@ -176,7 +176,7 @@ def test_branches_that_are_not_finite_reach_no_other():
 
 @pytest.mark.parametrize('options, message', [
     ({'tree': TREES['star'], 'gamma': 2}, 'gamma is 2 and there is a tree too; give one of them'),
-    ({'tree': (-1, -1)}, r'tree is \(-1, -1\); it must be a whole number of at least 1, or a Tree'),
+    ({'tree': (-1, -1)}, r'tree is \(-1, -1\); it must be a whole number from 1 to 1024, or a Tree'),
     ({'tree': TREES['star'], 'lenience': 0.5}, 'lenience is 0.5 and the draft is a tree'),
     ({'tree': TREES['star'], 'verification': 'block'}, "verification is 'block' and the draft is a tree"),
     ({'gamma': 2, 'lenience': 0.5, 'verification': 'block'}, "lenience is 0.5 and verification 'block'")])

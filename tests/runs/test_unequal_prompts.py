@@ -110,9 +110,9 @@ def test_figures(pair, examples, alone, tmp_path, monkeypatch):
   drawn = {}
   picture = trace_lib.picture
 
-  def record(target, result, row, title):
+  def record(target, result, row, title, tree):
     drawn[title] = [t for i in trace_lib.iterations(result, row) for t in i.emitted]
-    return picture(target, result, row, title)
+    return picture(target, result, row, title, tree)
 
   monkeypatch.setattr(figures_lib.cost_lib, 'measure', costs)
   monkeypatch.setattr(figures_lib.trace_lib, 'picture', record)
