@@ -158,7 +158,7 @@ def test_large_models_are_sharded(saved, tmp_path, monkeypatch):
 
 
 def test_a_chunk_of_zeros_is_written_too(tmp_path):
-  """TensorStore leaves such chunks out unless told, and the reader takes that for damage."""
+  """The reader takes a chunk that is not there for damage."""
   model = tiny.random_t5(0)
   model.params['encoder']['relpos_bias']['rel_embedding'] *= 0
   save_model(model, tmp_path / 'model')

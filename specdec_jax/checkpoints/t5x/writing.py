@@ -27,7 +27,7 @@ def write_array(directory: epath.Path, folder: str, value: np.ndarray) -> dict:
   store = kvstore(directory)
   metadata = {'shape': list(value.shape), 'chunks': chunks, 'compressor': {'id': 'gzip', 'level': 1}}
   spec = {'driver': 'zarr', 'dtype': value.dtype.name, 'kvstore': {**store, 'path': f"{store['path']}{folder}/"},
-          'metadata': metadata, 'store_data_equal_to_fill_value': True}
+          'metadata': metadata}
   with writing(directory / folder):
     ts.open(spec, create=True, open=False).result().write(value).result()
   return metadata
