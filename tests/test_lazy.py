@@ -15,6 +15,8 @@ PACKAGES = sorted('.'.join(p.parent.relative_to(PACKAGE.parent).parts) for p in 
 
 @pytest.mark.parametrize('name', PACKAGES)
 def test_dir_shows_the_modules_and_the_public_names(name):
+  if name.startswith('specdec_jax.integrations.'):  # each needs a program of its own
+    pytest.importorskip(f"{name.removeprefix('specdec_jax.integrations.')}.models")
   package = importlib.import_module(name)
   folder = pathlib.Path(package.__file__).parent
   modules = {p.stem for p in folder.glob('*.py')} | {p.parent.name for p in folder.glob('*/__init__.py')}

@@ -1,5 +1,6 @@
 """Speculative decoding inside T5X's own programs; see docs/t5x.md."""
 
+from specdec_jax import lazy
 from specdec_jax.errors import DependencyError
 
 try:
@@ -14,3 +15,4 @@ from specdec_jax.integrations.t5x.model import SpeculativeModel
 from specdec_jax.integrations.t5x.restoring import CheckpointManager, TrainStateInitializer
 
 __all__ = ['CheckpointManager', 'Draft', 'InteractiveModel', 'SpeculativeModel', 'TrainStateInitializer']
+lazy.show_modules(__name__)
