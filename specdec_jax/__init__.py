@@ -31,6 +31,7 @@ _HOMES = {
     'ParallelDrafter': 'specdec_jax.drafters.parallel',
     'speculative_decode': 'specdec_jax.decoding',
     'autoregressive_decode': 'specdec_jax.decoding',
+    'stream': 'specdec_jax.streaming',
     'beam_search': 'specdec_jax.beam.search',
     'score': 'specdec_jax.scoring',
     'verify': 'specdec_jax.rule',

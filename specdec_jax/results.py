@@ -120,3 +120,8 @@ class Result(struct.PyTreeNode):
   scores: jax.Array
   stats: Stats
   trace: Trace | None = None
+
+  def with_short_trace(self) -> 'Result':
+    """The trace ends with the last iteration."""
+    most = self.stats.target_calls.max()
+    return self.replace(trace=jax.tree.map(lambda x: x[:, :most], self.trace))

@@ -1,6 +1,6 @@
-"""The two functions that decode a batch: with drafts, and the one-token baseline."""
+"""The functions that decode: with drafts, the one-token baseline, rows filled again, iteration by iteration."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -13,6 +13,7 @@ from specdec_jax.decoding import inputs
 from specdec_jax.decoding.loop import decode_loop
 from specdec_jax.decoding.running import Running
 from specdec_jax.decoding.settings import Settings
+from specdec_jax.decoding.stepwise import steps
 from specdec_jax.drafters.interface import Drafter
 from specdec_jax.logits_processors import checked as checked_processors
 from specdec_jax.model import Model
@@ -63,10 +64,8 @@ def speculative_decode(target: Model, drafter: Drafter | Model, tokens: Int[Arra
     SettingError: an argument of a wrong type or value, or that does not fit the models.
   """
   target = inputs.checked_target(target)
-  tree = inputs.checked_tree(gamma, tree)
-  rule.check(lenience, verification, tree.is_chain)
-  drafter = inputs.checked_drafter(drafter, target)
-  settings = Settings(tree=tree, max_decode_len=checks.whole('max_decode_len', max_decode_len, 1, checks.MOST_TOKENS),
+  drafter, shape = _draft(target, drafter, gamma, tree, lenience, verification)
+  settings = Settings(tree=shape, max_decode_len=checks.whole('max_decode_len', max_decode_len, 1, checks.MOST_TOKENS),
                       verification=verification, lenient=lenience < 1, trace=checks.flag('trace', trace),
                       num_samples=checks.whole('num_samples', num_samples, 1))
   return _run(settings, target, drafter, tokens, sampling, seed=seed, ids=ids, lengths=lengths,
@@ -103,17 +102,38 @@ def running_decode(target: Model, drafter: Drafter | Model | None, *, rows: int,
   Raises:
     SettingError: as `speculative_decode`.
   """
-  target, tree_ = inputs.checked_target(target), None
+  target, shape = inputs.checked_target(target), None
   if drafter is not None:
-    tree_ = inputs.checked_tree(gamma, tree)
-    rule.check(lenience, verification, tree_.is_chain)
-    drafter = inputs.checked_drafter(drafter, target)
-  settings = Settings(tree=tree_, max_decode_len=checks.whole('max_decode_len', max_decode_len, 1),
+    drafter, shape = _draft(target, drafter, gamma, tree, lenience, verification)
+  settings = Settings(tree=shape, max_decode_len=checks.whole('max_decode_len', max_decode_len, 1),
                       verification=verification, lenient=lenience < 1)
   standardizer = Standardizer.of_target(target, inputs.checked_sampling(sampling),
                                         checked_processors(logits_processors, target))
   return Running(target, drafter, settings, standardizer, rows=rows, length=length,
                  seed=inputs.checked_seed(seed), lenience=lenience, hand_back=hand_back)
+
+
+def decode_steps(target: Model, drafter: Drafter | Model | None, tokens: Int[ArrayLike, 'B S'], *,
+                 gamma: int | None = None, tree: Tree | int | None = None, sampling: Sampling = Sampling(),
+                 max_decode_len: int = 128, seed: int = 0, ids: Int[ArrayLike, ' B'] | None = None,
+                 lenience: float = 1.0, verification: str = 'token', logits_processors: Sequence[Callable] = (),
+                 lengths: Int[ArrayLike, ' B'] | None = None, target_prefix: Int[ArrayLike, 'B P'] | None = None,
+                 buckets: Sequence[int] | None = None) -> Iterator[Result]:
+  """`speculative_decode` (or, without a drafter, `autoregressive_decode`) that comes back after every iteration.
+
+  Arguments as there, checked before this returns.
+
+  Returns:
+    An iterator of the `Result` so far, with its trace; the last is what a decode with trace=True returns.
+  """
+  target, shape = inputs.checked_target(target), None
+  if drafter is not None:
+    drafter, shape = _draft(target, drafter, gamma, tree, lenience, verification)
+  settings = Settings(tree=shape, max_decode_len=checks.whole('max_decode_len', max_decode_len, 1, checks.MOST_TOKENS),
+                      verification=verification, lenient=lenience < 1, trace=True)
+  return steps(loop_arguments(target, drafter, tokens, settings, sampling, seed=seed, ids=ids, lengths=lengths,
+                              processors=logits_processors, prefix=target_prefix, buckets=buckets,
+                              lenience=lenience), settings)
 
 
 def loop_arguments(target: Model, drafter: Drafter | None, tokens: Any, settings: Settings, sampling: Sampling,
@@ -132,6 +152,12 @@ def loop_arguments(target: Model, drafter: Drafter | None, tokens: Any, settings
 def _run(settings: Settings, target: Model, drafter: Drafter | None, tokens: Any, sampling: Sampling,
          **options) -> Result:
   arguments = loop_arguments(target, drafter, tokens, settings, sampling, **options)
-  result = jax.device_get(decode_loop(*arguments, settings))
-  most = result.stats.target_calls.max()
-  return result.replace(trace=jax.tree.map(lambda x: x[:, :most], result.trace))
+  return jax.device_get(decode_loop(*arguments, settings)).with_short_trace()
+
+
+def _draft(target: Model, drafter: Any, gamma: Any, tree: Any, lenience: Any,
+           verification: Any) -> tuple[Drafter, Tree]:
+  """What drafts, and the shape of its drafts, checked."""
+  shape = inputs.checked_tree(gamma, tree)
+  rule.check(lenience, verification, shape.is_chain)
+  return inputs.checked_drafter(drafter, target), shape

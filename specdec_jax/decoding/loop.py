@@ -48,19 +48,21 @@ def decode_loop(target, drafter, request: Request, seed: jax.Array, ids: jax.Arr
 
 
 def advance(target, drafter, standardizer: Standardizer, lenience, settings: Settings, state: State,
-            until) -> tuple[State, jax.Array]:
+            until, most: int | None = None) -> tuple[State, jax.Array]:
   """Iterates until at least so many rows have ended: all of a batch, or some where others take their places.
 
   Args:
     target, drafter, standardizer, lenience, settings: as in `decode_loop`.
     state: of B rows.
     until: int32 scalar of at most B; rows that had ended before count.
+    most: iterations, where there is a limit.
 
   Returns:
     The state, and the number of iterations, int32.
   """
   def goes_on(carry):
-    return jnp.sum(~carry[0].running, dtype=jnp.int32) < until
+    waits = jnp.sum(~carry[0].running, dtype=jnp.int32) < until
+    return waits if most is None else waits & (carry[1] < most)
 
   def step(carry):
     state, iterations = carry

@@ -14,6 +14,7 @@ from specdec_jax.jobs.batching import Batch
 from specdec_jax.model import Model
 from specdec_jax.results import Result
 from specdec_jax.sampling import Sampling
+from specdec_jax.streaming import Stream, stream
 from specdec_jax.tree import Tree
 
 
@@ -90,14 +91,22 @@ class Method:
 
   def __call__(self, target: Model, batch: Batch) -> Result:
     """Decodes a batch: its ids and, of prompts, its lengths are those of its inputs."""
+    if self.drafter is None:
+      return autoregressive_decode(target, batch.tokens, **self._arguments(batch))
+    return speculative_decode(target, self.drafter, batch.tokens, trace=self.trace, **self._arguments(batch))
+
+  def stream(self, target: Model, batch: Batch) -> Stream:
+    """The same of a batch of one input, iteration by iteration."""
+    return stream(target, self.drafter, batch.tokens, **self._arguments(batch))
+
+  def _arguments(self, batch: Batch) -> dict[str, Any]:
     common: dict[str, Any] = dict(
         sampling=self.sampling, max_decode_len=self.max_decode_len, seed=self.seed, ids=batch.ids,
         logits_processors=self.logits_processors, lengths=batch.lengths, buckets=())
     if self.drafter is None:
-      return autoregressive_decode(target, batch.tokens, **common)
-    lenience = 1.0 if self.lenience is None else self.lenience
-    return speculative_decode(target, self.drafter, batch.tokens, tree=self.shape, lenience=lenience,
-                              verification=self.verification or 'token', trace=self.trace, **common)
+      return common
+    return common | dict(tree=self.shape, lenience=1.0 if self.lenience is None else self.lenience,
+                         verification=self.verification or 'token')
 
   def running(self, target: Model, rows: int, length: int, hand_back: int | None = None) -> Running:
     """A loop that decodes by these settings, see `Running`; without a trace."""

@@ -4,10 +4,11 @@ import dataclasses
 import html
 import os
 import sys
+from collections.abc import Callable, Iterable, Iterator
 
 from specdec_jax.errors import SettingError
 from specdec_jax.model import Model
-from specdec_jax.results import Result
+from specdec_jax.results import Result, Trace
 from specdec_jax.tree import ROOT, Tree
 
 ACCEPTED, REJECTED, CORRECTION, BONUS = 'accepted', 'rejected', 'correction', 'bonus'
@@ -15,7 +16,7 @@ COLOURS = {ACCEPTED: '#2e7d32', REJECTED: '#c62828', CORRECTION: '#1565c0', BONU
 _ANSI = {ACCEPTED: '32', REJECTED: '31;9', CORRECTION: '94', BONUS: '94'}  # 9: struck through
 _MARKS = {ACCEPTED: ('', ''), REJECTED: ('~', '~'), CORRECTION: ('[', ']'), BONUS: ('[', ']')}
 _SPACE = '\u2581'  # how SentencePiece writes a space
-_LEGEND = ((ACCEPTED, 'accepted draft token'), (REJECTED, 'rejected draft token'),
+LEGEND = ((ACCEPTED, 'accepted draft token'), (REJECTED, 'rejected draft token'),
            (CORRECTION, "the target's own token"))
 
 
@@ -60,17 +61,19 @@ def iterations(result: Result, row: int = 0, tree: Tree | None = None) -> list[I
   tree = tree or Tree.chain(nodes)
   if tree.num_nodes != nodes:
     raise SettingError(f'tree has {tree.num_nodes} nodes, and this result was decoded with {nodes}.')
-  found = []
-  for i in range(int(result.stats.target_calls[row])):
-    draft, num_accepted = trace.drafts[row, i].tolist(), int(trace.num_accepted[row, i])
-    path, emitted = trace.path[row, i].tolist()[:num_accepted], int(trace.emitted[row, i])
-    whole = emitted == num_accepted + 1  # the block was not cut short
-    after = path[-1] if path else ROOT
-    candidates = [draft[node] for node in tree.children[after + 1] if node >= 0] if whole else []
-    found.append(Iteration(accepted=tuple(draft[node] for node in path[:emitted]),
-                           rejected=tuple(t for t in candidates if t >= 0),  # a void node has no token
-                           next_token=int(trace.next_token[row, i]) if whole else None))
-  return found
+  return [iteration(trace, row, i, tree) for i in range(int(result.stats.target_calls[row]))]
+
+
+def iteration(trace: Trace, row: int, i: int, tree: Tree | None) -> Iteration:
+  """One of them, counted from 0; without a tree one of plain decoding."""
+  draft, num_accepted = trace.drafts[row, i].tolist(), int(trace.num_accepted[row, i])
+  path, emitted = trace.path[row, i].tolist()[:num_accepted], int(trace.emitted[row, i])
+  whole = emitted == num_accepted + 1  # the block was not cut short
+  after = path[-1] if path else ROOT
+  candidates = [draft[node] for node in tree.children[after + 1] if node >= 0] if whole and tree else []
+  return Iteration(accepted=tuple(draft[node] for node in path[:emitted]),
+                   rejected=tuple(t for t in candidates if t >= 0),  # a void node has no token
+                   next_token=int(trace.next_token[row, i]) if whole else None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,25 +94,17 @@ class Picture:
     Args:
       colour: by default where stdout is a terminal and NO_COLOR is not set.
     """
-    if colour is None:
-      colour = sys.stdout.isatty() and not os.environ.get('NO_COLOR')
-    if colour:
-      show = lambda text, kind: f'\x1b[{_ANSI[kind]}m{text}\x1b[0m'
-    else:
-      show = lambda text, kind: text.join(_MARKS[kind])
+    show = in_ansi if in_colour(colour) else lambda text, kind: text.join(_MARKS[kind])
     width = len(str(len(self.lines)))
-    legend = ', '.join(show(words, kind) for kind, words in _LEGEND)
-    rows = [f'{i:>{width}}  ' + ''.join(_spaced(line, show))
+    legend = ', '.join(show(words, kind) for kind, words in LEGEND)
+    rows = [f'{i:>{width}}  ' + ''.join(spaced(line, show))
             for i, line in enumerate(self.lines, 1)]
     return '\n'.join([*([self.title] if self.title else []), legend, *rows]) + '\n'
 
   def html(self) -> str:
     """A fragment, colours inline, that depends on no style sheet."""
-    show = lambda text, kind: (
-        f'<span class="{kind}" style="color:{COLOURS[kind]}'
-        f'{";text-decoration:line-through" if kind == REJECTED else ""}">{html.escape(text)}</span>')
-    rows = [f'<li>{"".join(_spaced(line, show))}</li>' for line in self.lines]
-    legend = ', '.join(show(words, kind) for kind, words in _LEGEND)
+    rows = [f'<li>{"".join(spaced(line, in_html))}</li>' for line in self.lines]
+    legend = ', '.join(in_html(words, kind) for kind, words in LEGEND)
     title = f'<p><b>{html.escape(self.title)}</b></p>' if self.title else ''
     return (f'<div class="specdec-trace">{title}<p>{legend}</p>'
             f'<ol style="font-family:monospace">{"".join(rows)}</ol></div>')
@@ -128,7 +123,7 @@ class Picture:
     from matplotlib.figure import Figure
     rows: list[list[tuple[str, str | None]]] = [
         [(self.title, None)], *([(f'{i:>2}  ', None), *line] for i, line in enumerate(self.lines, 1)),
-        [part for kind, words in _LEGEND for part in ((words, kind), ('   ', None))]]
+        [part for kind, words in LEGEND for part in ((words, kind), ('   ', None))]]
     columns = max(sum(len(text) for text, _ in row) for row in rows)
     size = 9  # points
     advance = 0.602 * size / 72  # inches a character of this font
@@ -160,8 +155,24 @@ def picture(model: Model, result: Result, row: int = 0, title: str = '', tree: T
                              for iteration in iterations(result, row, tree)), title=title)
 
 
-def _spaced(line, show):
-  """Shows each piece; the space in front of a word stays outside of its colour."""
+def in_colour(colour: bool | None = None) -> bool:
+  """What was asked for; by default whether stdout is a terminal and NO_COLOR is not set."""
+  return sys.stdout.isatty() and not os.environ.get('NO_COLOR') if colour is None else colour
+
+
+def in_ansi(text: str, kind: str) -> str:
+  """In the colour of its kind, for a terminal."""
+  return f'\x1b[{_ANSI[kind]}m{text}\x1b[0m'
+
+
+def in_html(text: str, kind: str) -> str:
+  """A span in the colour of its kind."""
+  struck = ';text-decoration:line-through' if kind == REJECTED else ''
+  return f'<span class="{kind}" style="color:{COLOURS[kind]}{struck}">{html.escape(text)}</span>'
+
+
+def spaced(line: Iterable[tuple[str, str]], show: Callable[[str, str], str]) -> Iterator[str]:
+  """Shows each (text, kind); the space in front of a word stays outside of its colour."""
   for text, kind in line:
     word = text.lstrip(' ')
     yield text[:len(text) - len(word)] + (show(word, kind) if word else '')

@@ -20,13 +20,13 @@ _OPTIONS = {name: check for name, check in inputs_lib.CHECKS.items() if name != 
 
 
 @arguments.checked(**_OPTIONS, **settings.OF_METHOD, target=settings.MODEL, prompt=arguments.text,
-                   max_decode_len=settings.MAX_DECODE_LEN)
+                   max_decode_len=settings.MAX_DECODE_LEN, stream=arguments.flag)
 def complete(output_dir: str, target: Model = gin.REQUIRED, prompt: str = gin.REQUIRED,
              drafter: Drafter | Model | None = None, gamma: int | None = None, tree: Tree | int | None = None,
              lenience: float | None = None, verification: str | None = None, sampling: Sampling = Sampling(),
              logits_processors: Sequence[Callable] = (), seed: int = 0,
              max_decode_len: int = 64, max_input_len: int = 512, long_inputs: str = 'refuse', prefix: str = '',
-             buckets: Sequence[int] = ()) -> dict:
+             buckets: Sequence[int] = (), stream: bool = False) -> dict:
   """Prints the text and how many target calls it took; keeps no results in output_dir.
 
   Args:
@@ -35,6 +35,7 @@ def complete(output_dir: str, target: Model = gin.REQUIRED, prompt: str = gin.RE
       as in `decode`.
     prompt: what a decoder-only model goes on from (and is printed with), or an encoder's input.
     max_input_len, long_inputs, prefix, buckets: see `jobs.inputs.InputOptions`.
+    stream: print the text as it is accepted, in the colours of figure 1 where stdout is a terminal.
 
   Returns:
     What was printed, and the result's counts.
@@ -46,7 +47,13 @@ def complete(output_dir: str, target: Model = gin.REQUIRED, prompt: str = gin.RE
   inputs = options.encode(target, [Example(0, prompt)])
   batch, = options.batches(inputs)
   note('compiling')
-  result = method(target, batch)
+  if stream:
+    events = method.stream(target, batch)
+    events.show()
+    result = events.result
+    assert result is not None
+  else:
+    result = method(target, batch)
   emitted = result.tokens[0, :result.lengths[0]].tolist()
   given = inputs.rows[0][len(target.vocabulary.start):] if inputs.prompts else []
   text, = target.decode([given + emitted])
@@ -55,6 +62,6 @@ def complete(output_dir: str, target: Model = gin.REQUIRED, prompt: str = gin.RE
             f'target calls, {stats.tokens_per_call:.2f} tokens a call')
   if drafter is not None:
     counts += f'; {stats.accepted[0]} of {stats.drafted[0]} draft tokens accepted'
-  print(f'{text}\n\n{counts} ({method.name})')
+  print('' if stream else f'{text}\n', f'{counts} ({method.name})', sep='\n')
   return {'text': text, 'tokens': emitted, 'target_calls': int(stats.target_calls[0]),
           'tokens_per_call': stats.tokens_per_call, 'acceptance_rate': stats.acceptance_rate}

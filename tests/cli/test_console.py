@@ -67,6 +67,8 @@ def test_a_run_and_what_it_prints_without_an_output_directory(files, tmp_path):
   assert [line['id'] for line in lines] == ['a0', 'a1', 'a2']
   done = command('complete', *pair, '--prompt=the file cannot be', cwd=tmp_path)
   assert done.returncode == 0 and 'target calls' in done.stdout, done.stderr
+  streamed = command('complete', *pair, '--prompt=the file cannot be', '--stream', cwd=tmp_path)
+  assert streamed.stdout == done.stdout, streamed.stderr
   assert os.listdir(tmp_path) == ['out']
 
 

@@ -75,7 +75,8 @@ OF_RUNS = {
     'check': (['gin/runs/check.gin', FILE], {**INPUTS, 'gamma': WHOLE_1, 'tree': or_none(WHOLE_1), 'repeats': WHOLE_1,
                                                     'draft': OBJECT}),
     'complete': (['gin/runs/complete.gin', MODEL, GREEDY], {
-        **{name: values for name, values in INPUTS.items() if name != 'batch_size'}, **METHOD, 'prompt': TEXT}),
+        **{name: values for name, values in INPUTS.items() if name != 'batch_size'}, **METHOD, 'prompt': TEXT,
+        'stream': FLAG}),
     'throughput': (['gin/runs/throughput.gin', FILE, MODEL, GREEDY], {
         **{name: values for name, values in INPUTS.items() if name != 'batch_size'}, **METHOD, 'repeats': WHOLE_1,
         'batch_sizes': SOME_WHOLES, 'hand_backs': WHOLES}),
