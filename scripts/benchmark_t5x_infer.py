@@ -25,6 +25,7 @@ from specdec_jax.checkpoints.exporter import export_checkpoint
 from specdec_jax.checkpoints.t5x.fields import to_t5x
 from specdec_jax.cli import command
 from specdec_jax.data.examples import read_examples
+from specdec_jax.data.padding import padded_length
 from specdec_jax.decoding import inputs
 from specdec_jax.errors import RunFailed
 
@@ -83,7 +84,7 @@ def _dataset(target, texts):
   """An enumerated data set of what T5X's feature converter makes of the inputs."""
   import tensorflow as tf
   tokens = target.encode(texts)
-  tokens = inputs.pad(tokens, inputs.padded_length(tokens.shape[1]), 0)
+  tokens = inputs.pad(tokens, padded_length(tokens.shape[1]), 0)
   empty = np.zeros((len(texts), _MAX_DECODE_LEN.value), np.int32)
   return tf.data.Dataset.from_tensor_slices(
       {'encoder_input_tokens': tokens, 'decoder_input_tokens': empty}).enumerate()

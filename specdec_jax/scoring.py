@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Float, Int
 
 from specdec_jax import checks, compilation
+from specdec_jax.data.padding import padded_length
 from specdec_jax.decoding import inputs
 from specdec_jax.drafters.interface import Request
 from specdec_jax.errors import SettingError
@@ -45,7 +46,7 @@ def score(model: Model, tokens: Int[ArrayLike, 'B S'], targets: Int[ArrayLike, '
   targets = _checked_targets(model, targets)
   ends = _checked_ends(targets, target_lengths)
   length = targets.shape[-1]
-  padded = inputs.padded_length(length)
+  padded = padded_length(length)
   request, _ = inputs.request(model, None, tokens, lengths, None, length)
   if len(targets) != len(request.tokens):
     raise SettingError(f'targets has {len(targets)} rows, tokens {len(request.tokens)}; they must agree.')

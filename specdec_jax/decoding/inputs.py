@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from specdec_jax import checks
+from specdec_jax.data.padding import padded_length
 from specdec_jax.drafters.interface import Drafter, Request
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.errors import SettingError
@@ -14,7 +15,6 @@ from specdec_jax.sampling import Sampling
 from specdec_jax.tree import Tree
 
 MOST_KEYS = 2 ** 32 - 1  # seeds and ids are 32 bits of a random key
-SHORTEST = 16  # of the lengths that inputs are padded to
 
 
 def request(target: Model, drafter: Any, tokens: Any, lengths: Any, ids: Any, max_decode_len: int,
@@ -34,7 +34,7 @@ def request(target: Model, drafter: Any, tokens: Any, lengths: Any, ids: Any, ma
   lengths = target.check_lengths(tokens, lengths, max_decode_len)
   ids = checked_ids(ids, len(tokens))
   padding = 0 if target.config.decoder_only else target.config.pad_id
-  made = unplaced_request(target, pad(tokens, padded_length(tokens.shape[1], buckets), padding), lengths)
+  made = unplaced_request(target, pad(tokens, _padded(tokens.shape[1], buckets), padding), lengths)
   given, given_lengths = given_tokens(target, len(tokens), prefix, prefix_lengths, buckets)
   tokens, lengths, given, given_lengths, ids = place_rows(
       (target, drafter), made.tokens, made.lengths, given, given_lengths, ids)
@@ -73,7 +73,7 @@ def given_tokens(target: Model, batch: int, prefix: Any, lengths: Any,
                        'so leave it out.')
   start = np.full((batch, 1), target.config.decoder_start_id, np.int32)
   given = np.concatenate([start, np.where(inside, prefix, 0)], axis=1)
-  return pad(given, padded_length(longest, buckets) + 1, 0), (lengths + 1).astype(np.int32)
+  return pad(given, _padded(longest, buckets) + 1, 0), (lengths + 1).astype(np.int32)
 
 
 def unplaced_request(target: Model, tokens: np.ndarray, lengths: np.ndarray | None) -> Request:
@@ -92,18 +92,8 @@ def unplaced_request(target: Model, tokens: np.ndarray, lengths: np.ndarray | No
   return Request(tokens=tokens, lengths=np.asarray(lengths, np.int32))
 
 
-def padded_length(length: int, buckets: Any = None) -> int:
-  """The least of the lengths that inputs are padded to, so that few programs are compiled.
-
-  Args:
-    length: of the longest row.
-    buckets: ascending lengths; beyond them, and where they are empty, nothing is padded. None: 16 and 32, then
-      powers of two and what lies half way between two of them (48, 64, 96, 128, 192, ...).
-  """
-  if buckets is None:
-    power = max(SHORTEST, 1 << (length - 1).bit_length())
-    return power if power <= 32 or length > power * 3 // 4 else power * 3 // 4
-  return min((b for b in checks.wholes('buckets', buckets, 1, empty=True) if b >= length), default=length)
+def _padded(length: int, buckets: Any) -> int:
+  return padded_length(length, None if buckets is None else checks.wholes('buckets', buckets, 1, empty=True))
 
 
 def pad(tokens: np.ndarray, length: int, value: int) -> np.ndarray:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from jaxtyping import Int
 from numpy import ndarray
 
-SHORTEST_BUCKET = 16
+from specdec_jax.data.padding import usual_lengths
+
 WIDER, SHORTEST_LOOP = 4, 64  # see `loop_lengths`
 
 
@@ -29,8 +30,8 @@ class Batch:
 
 
 def bucket_lengths(max_input_len: int, buckets: Sequence[int] = ()) -> list[int]:
-  """Ascending lengths that inputs are padded to; powers of two from 16 by default."""
-  lengths = set(buckets) or {SHORTEST_BUCKET << i for i in range(max_input_len.bit_length())}
+  """Ascending lengths that inputs are padded to, the last max_input_len; the usual ones by default."""
+  lengths = set(buckets) or set(usual_lengths(max_input_len))
   return sorted(b for b in lengths if b < max_input_len) + [max_input_len]
 
 
