@@ -1,78 +1,104 @@
-"""Several decoders of the same weights over the same inputs, ours and others', in one table."""
+"""Several decoders of the same weights over the same inputs, ours and others': batch by batch, and whole jobs."""
 
-import jax
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from specdec_jax.analysis import reliability
-from specdec_jax.errors import RunFailed
-from specdec_jax.jobs.inputs import InputOptions
+import numpy as np
+
+from specdec_jax.analysis.reliability import spread
+from specdec_jax.jobs.inputs import InputOptions, Inputs
 from specdec_jax.jobs.methods import Method
-from specdec_jax.measure import agreement
+from specdec_jax.jobs.progress import Progress
+from specdec_jax.measure import agreement, throughput
 from specdec_jax.measure.timing import time_methods
-from specdec_jax.reports.tables import markdown, number
-from specdec_jax.reports.words import model_name, unreliable
+from specdec_jax.model import Model
 from specdec_jax.results import acceptance_rate
 
 
-def compare(target, examples, methods, repeats: int, max_input_len: int, max_decode_len: int,
-            others: str) -> None:
-  """Prints the table of `measure` over examples at batch 1.
-
-  Args:
-    target, methods, repeats: as in `measure`.
-    examples: of `data.examples.Example`.
-    max_input_len: longer inputs are refused.
-    max_decode_len: of the methods, for the heading.
-    others: whose texts the first method gives, such as 'T5X'.
-
-  Raises:
-    RunFailed: texts differ where no tie explains it; the table is printed first.
-  """
-  options = InputOptions(max_input_len=max_input_len)
-  inputs = options.encode(target, examples)
-  batches = options.batches(inputs)
-  table, wrong = measure(target, inputs, batches, methods, repeats)
-  print(f'Target: {model_name(target)}. {len(examples)} inputs at batch 1, greedy, up to '
-        f'{max_decode_len} tokens, medians of {repeats}, on {jax.devices()[0].device_kind}.\n\n{table}')
-  if wrong:
-    possessive = others + ("'" if others.endswith('s') else "'s")
-    raise RunFailed(f'{len(wrong)} texts differ from {possessive} where no tie explains it: '
-                    + '; '.join(wrong[:3]))
-
-
-def measure(target, inputs, batches, methods, repeats: int) -> tuple[str, list[str]]:
-  """Times the methods, the first being what the others are compared with.
+def by_batch(target: Model, inputs: Inputs, options: InputOptions, methods: Sequence[Any], repeats: int) -> list[dict]:
+  """Times the methods in turns, batch by batch; a JSON-ready row each.
 
   Args:
     target: the `Model`.
-    inputs, batches: from `jobs.inputs`, batch size 1.
-    methods: called as `jobs.methods.Method`.
-    repeats: timings of each input.
-
-  Returns:
-    A markdown table, with a warning where its times are unreliable, and a line for each text that
-    differs from the first method's where the target's two largest logits do not tie.
+    inputs, options: of the batches, from `jobs.inputs`.
+    methods: called as `jobs.methods.Method`, greedy; the texts of the first are those that the others should have.
+      One with the attribute `exact` = False has other weights, so that its texts may differ.
+    repeats: timings of each batch, of which the median counts.
   """
-  timed = time_methods(target, methods, batches, repeats, 'benchmark')
-  base = _tokens_per_second(timed[0], batches)
-  name = lambda t: f'specdec_jax, {t.method.name}' if isinstance(t.method, Method) else t.method.name
-  rows, wrong = [], []
+  batches = options.batches(inputs)
+  timed = time_methods(target, methods, batches, repeats, f'batch size {options.batch_size}')
+  rows = []
   for t in timed:
     differences = agreement.differences(target, inputs, batches, timed[0].results, t.results)
-    not_ties = agreement.not_ties(differences, target.config.dtype)
-    wrong += [f'{name(t)}: example {d.id} differs at token {d.position} (margin '
-              f'{d.margin:.3g})' for d in not_ties]
-    speed = _tokens_per_second(t, batches)
-    emitted, calls = t.count('emitted', batches), t.count('target_calls', batches)
-    rows.append([
-        name(t), emitted, number(speed, 1), number(speed / base, 2, 'X'),
-        number(emitted / calls, 2),
-        number(acceptance_rate(t.count('accepted', batches), t.count('drafted', batches)), 3),
-        f'{len(batches) - len(differences)} of {len(batches)}', number(t.warm_up_seconds, 1)])
-  header = ['decoder', 'tokens', 'tokens/s', f'against {name(timed[0])}', 'tokens per call',
-            'acceptance rate', 'equal texts', 'warm-up, s']
-  reasons = reliability.of_repeats({name(t): t.spread for t in timed})
-  return markdown(header, rows) + unreliable('tokens/s', reasons, '--repeats'), wrong
+    count = lambda name, t=t: t.count(name, batches)
+    rows.append({
+        'decoder': name_of(t.method), 'tokens': count('emitted'), 'seconds': float(t.seconds.sum()),
+        'tokens_per_second': count('emitted') / float(t.seconds.sum()), 'spread': t.spread,
+        'tokens_per_call': count('emitted') / count('target_calls'),
+        'acceptance_rate': acceptance_rate(count('accepted'), count('drafted')),
+        'equal_texts': len(inputs.rows) - len(differences), 'texts': len(inputs.rows),
+        'not_ties': _not_ties(t.method, differences, target), 'warm_up_seconds': t.warm_up_seconds})
+  return rows
 
 
-def _tokens_per_second(timed, batches) -> float:
-  return timed.count('emitted', batches) / float(timed.seconds.sum())
+def by_job(target: Model, inputs: Inputs, options: InputOptions, methods: Sequence[Any], repeats: int) -> list[dict]:
+  """Times whole jobs in turns: others batch after batch, ours in rows that are filled again; a JSON-ready row each.
+
+  Args:
+    target, inputs, options, methods, repeats: as in `by_batch`.
+  """
+  jobs = [_job(target, inputs, options, method) for method in methods]
+  seconds, texts = np.zeros((len(jobs), repeats)), []
+  with Progress(len(jobs) * (repeats + 1), f'jobs of batch size {options.batch_size}', 'job') as progress:
+    for method, job in zip(methods, jobs):
+      with progress.compiling(name_of(method)):
+        texts.append(job()[1])
+      progress.add(1)
+    for repeat in range(repeats):
+      for turn in range(len(jobs)):
+        m = (turn + repeat) % len(jobs)
+        progress.say(name_of(methods[m]))
+        seconds[m, repeat] = jobs[m]()[0]
+        progress.add(1)
+  rows = []
+  for method, found, times in zip(methods, texts, seconds):
+    tokens = sum(map(len, found))
+    rows.append({
+        'decoder': name_of(method), 'tokens': tokens, 'seconds': float(np.median(times)),
+        'tokens_per_second': tokens / float(np.median(times)), 'spread': spread(times[None]),
+        'equal_texts': sum(a == b for a, b in zip(found, texts[0])), 'texts': len(inputs.rows)})
+  return rows
+
+
+def name_of(method: Any) -> str:
+  """As a table calls it."""
+  return f'specdec_jax, {method.name}' if isinstance(method, Method) else method.name
+
+
+def _not_ties(method, differences, target) -> list[dict]:
+  """Where texts differ and no tie explains it, of methods whose texts must be the same."""
+  if not getattr(method, 'exact', True):
+    return []
+  return [{'id': d.id, 'position': d.position, 'margin': d.margin}
+          for d in agreement.not_ties(differences, target.config.dtype)]
+
+
+def _job(target, inputs, options, method) -> Callable[[], tuple[float, list[list[int]]]]:
+  """A call that decodes all inputs and returns its seconds, compilations apart, and the tokens of each input."""
+  if isinstance(method, Method):
+    def ours():
+      found = throughput.refilled(target, method, inputs, options)
+      return found.seconds[0], found.texts
+    return ours
+  batches = options.batches(inputs)
+
+  def theirs():
+    texts: list[list[int]] = [[]] * len(inputs.rows)
+    start = time.perf_counter()
+    for batch in batches:
+      result = method(target, batch)
+      for row, index in enumerate(batch.indices):
+        texts[index] = result.tokens[row, :result.lengths[row]].tolist()
+    return time.perf_counter() - start, texts
+  return theirs

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import sys
+from collections.abc import Iterable
 
 import jax
 
@@ -26,12 +27,17 @@ def environment() -> dict:
       'python': platform.python_version(),
       'platform': platform.platform(),
       'cpus': os.cpu_count(),
-      'packages': {p: v for p in ('specdec_jax', *PACKAGES) if (v := _version(p))},
+      'packages': versions(('specdec_jax', *PACKAGES)),
       'device': {'platform': devices[0].platform, 'kind': devices[0].device_kind,
                  'count': len(devices), 'processes': hosts.count()},
       'jax_config': {k: v for k, v in sorted(jax.config.values.items())
                      if isinstance(v, (str, int, float, bool)) or v is None},
   }
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+  """Of those of the packages that are installed."""
+  return {p: v for p in packages if (v := _version(p))}
 
 
 def write(directory: str, name: str, text: str) -> str:

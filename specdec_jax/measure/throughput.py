@@ -60,7 +60,7 @@ def both(target: Model, method: Method, inputs: Inputs, options: InputOptions, h
     hand_back: of `Running`.
     repeats: timings of each way.
   """
-  found: list[list[dict]] = [[], []]
+  found: tuple[list[Throughput], list[Throughput]] = ([], [])
   with Progress(2 * repeats, f'batch size {options.batch_size}', 'pass') as progress:
     with progress.compiling():  # the loops' own compilations are counted apart
       for batch in {b.tokens.shape: b for b in options.batches(inputs)}.values():
@@ -68,16 +68,15 @@ def both(target: Model, method: Method, inputs: Inputs, options: InputOptions, h
     for repeat in range(repeats):
       for way in (0, 1) if repeat % 2 == 0 else (1, 0):
         progress.say(('batch after batch', 'rows filled again')[way])
-        found[way].append((_batches, _refilled)[way](target, method, inputs, options, hand_back))
+        found[way].append(refilled(target, method, inputs, options, hand_back) if way else
+                          in_batches(target, method, inputs, options))
         progress.add(1)
-  made = []
-  for runs in found:
-    last = {k: v for k, v in runs[-1].items() if k != 'seconds'}
-    made.append(Throughput(seconds=[r['seconds'] for r in runs], **last))
-  return made[0], made[1]
+  batches, rows = [dataclasses.replace(runs[-1], seconds=[s for r in runs for s in r.seconds]) for runs in found]
+  return batches, rows
 
 
-def _batches(target, method, inputs, options, unused_hand_back) -> dict[str, Any]:
+def in_batches(target: Model, method: Method, inputs: Inputs, options: InputOptions) -> Throughput:
+  """One pass over all inputs, batch after batch; what is not compiled yet is compiled on the way."""
   kept, used, paid = _Kept(), 0, 0
   window = Window(list(range(len(inputs.rows))), inputs, {})
   batches = [*zip(window.groups(options), options.batches(inputs))]
@@ -90,7 +89,9 @@ def _batches(target, method, inputs, options, unused_hand_back) -> dict[str, Any
   return _outcome(time.perf_counter() - begun, kept, used / paid, len(batches))
 
 
-def _refilled(target, method, inputs, options, hand_back) -> dict[str, Any]:
+def refilled(target: Model, method: Method, inputs: Inputs, options: InputOptions,
+             hand_back: int | None = None) -> Throughput:
+  """One pass over all inputs in rows that are filled again, compilations apart; hand_back is that of `Running`."""
   kept: Any = _Kept()
   window = Window(list(range(len(inputs.rows))), inputs, {})
   start = lambda length: method.running(target, options.batch_size, length, hand_back)
@@ -101,6 +102,6 @@ def _refilled(target, method, inputs, options, hand_back) -> dict[str, Any]:
   return _outcome(timing['seconds'], kept, timing['running_row_iterations'] / timing['row_iterations'], timing['calls'])
 
 
-def _outcome(seconds, kept, occupancy, calls) -> dict[str, Any]:
+def _outcome(seconds: float, kept: dict, occupancy: float, calls: int) -> Throughput:
   texts = [kept[i]['tokens'] for i in sorted(kept)]
-  return {'seconds': seconds, 'tokens': sum(map(len, texts)), 'occupancy': occupancy, 'calls': calls, 'texts': texts}
+  return Throughput(seconds=[seconds], tokens=sum(map(len, texts)), occupancy=occupancy, calls=calls, texts=texts)

@@ -178,6 +178,21 @@ def beyond(result: dict):
   return fig
 
 
+def bars(panels: Sequence[tuple[str, Sequence[tuple[str, float]]]], label: str):
+  """Panels of bars side by side, the value at the end of each: (title, [(name, value), ...])."""
+  rows = max(len(named) for _, named in panels)
+  fig, all_axes = _figure(len(panels), width=6.0 * len(panels), height=0.8 + 0.32 * rows)
+  for axes, (title, named) in zip(all_axes, panels):
+    values = [value for _, value in named]
+    axes.barh(range(len(named)), values, color=[_TARGET if 'specdec_jax' in name else '0.65' for name, _ in named])
+    for y, value in enumerate(values):
+      axes.annotate(f' {value:.0f}', (value, y), va='center', fontsize=8)
+    axes.set_yticks(range(len(named)), [name for name, _ in named], fontsize=8)
+    axes.set(title=title, xlabel=label, ylim=(rows - 0.4, -0.6))
+    axes.set_xlim(0, 1.15 * max(values))
+  return fig
+
+
 def timeline(decodes: Sequence[tuple[Cost, int]], tokens: int):
   """Figure 5: encoder, draft and target calls in time, for each draft and for plain decoding.
 

@@ -10,7 +10,7 @@ import numpy as np
 from specdec_jax import arguments
 from specdec_jax.analysis import cost as cost_lib
 from specdec_jax.analysis.alpha import as_drafter
-from specdec_jax.benchmarks.t5x_method import T5XMethod
+from specdec_jax.benchmarks.of_t5x import T5XMethod
 from specdec_jax.data import metrics as metrics_lib
 from specdec_jax.data.examples import Example
 from specdec_jax.drafters.interface import Drafter

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from specdec_jax.benchmarks.t5x_method import as_result
+from specdec_jax.benchmarks.counted import as_result
 from specdec_jax.checkpoints.huggingface.export import to_transformers
 from specdec_jax.errors import SettingError
 from specdec_jax.results import Result
 
 
 class TransformersMethod:
-  """Called and counted as a `runs.methods.Method`, batches of one row only.
+  """Called and counted as a `jobs.methods.Method`; decoder-only models and drafts at batch 1 only.
 
   Attributes:
     name: shown in tables.
@@ -43,21 +43,22 @@ class TransformersMethod:
   def __call__(self, target, batch) -> Result:
     """Decodes a `batching.Batch`; tokens are on the host on both sides."""
     import torch
-    if len(batch.tokens) != 1:
-      raise SettingError(f'transformers is compared at batch 1, and this batch has {len(batch.tokens)} rows.')
     decoder_only = target.config.decoder_only
-    length = batch.lengths[0] if decoder_only else np.count_nonzero(batch.tokens[0])
-    inputs = torch.from_numpy(batch.tokens[:, :length].astype(np.int64))
+    if len(batch.tokens) != 1 and (decoder_only or self._draft is not None):
+      raise SettingError(f'{self.name} is compared at batch 1, and this batch has {len(batch.tokens)} rows.')
+    real = np.ones_like(batch.tokens, bool) if decoder_only else batch.tokens != target.config.pad_id
+    longest = batch.lengths[0] if decoder_only else np.flatnonzero(real.any(0))[-1] + 1
+    inputs = torch.from_numpy(batch.tokens[:, :longest].astype(np.int64))
     self._calls = self._drafted = 0
     with torch.no_grad():
-      out = self._target.generate(inputs, attention_mask=torch.ones_like(inputs), **self._options)
-    text = out[:, inputs.shape[1] if decoder_only else 1:].numpy()[:, :self._max_decode_len]
-    pad = self._max_decode_len - text.shape[1]
-    result = as_result(np.pad(text, ((0, 0), (0, pad))), target.eos_id)
-    if not (text == target.eos_id).any():
-      result = result.replace(lengths=np.array([text.shape[1]], np.int32))
+      out = self._target.generate(inputs, attention_mask=torch.from_numpy(real[:, :longest].astype(np.int64)),
+                                  **self._options)
+    text = out[:, inputs.shape[1] if decoder_only else 1:].numpy()
+    result = as_result(text, target.eos_ids, self._max_decode_len)
+    if len(batch.tokens) > 1:
+      return result
     counts = lambda n: np.array([n], np.int32)
     emitted = int(result.lengths[0])
     return result.replace(stats=result.stats.replace(
-        target_calls=counts(self._calls), drafted=counts(self._drafted), emitted=counts(emitted),
+        target_calls=counts(self._calls), drafted=counts(self._drafted),
         accepted=counts(emitted - self._calls if self._draft is not None else 0)))

@@ -5,19 +5,19 @@ network (t5x/examples/t5/network.py). It does not mask the padding rows after a 
 """
 
 import functools
-from typing import Any
 
 import jax
 import numpy as np
 
+from specdec_jax.benchmarks.counted import as_result
 from specdec_jax.checkpoints.t5x.fields import to_t5x
 from specdec_jax.errors import DependencyError
-from specdec_jax.results import Result, Stats, Status
+from specdec_jax.results import Result
 from specdec_jax.sampling import Sampling
 
 
 class T5XMethod:
-  """T5X's jitted one-token decode, called and counted as a `runs.methods.Method`."""
+  """T5X's jitted one-token decode, called and counted as a `jobs.methods.Method`."""
 
   name = 'T5X'
 
@@ -48,17 +48,4 @@ class T5XMethod:
     key = jax.random.fold_in(jax.random.PRNGKey(self._seed), np.uint32(batch.ids[0]))
     tokens = self._predict(target.params, {'encoder_input_tokens': batch.tokens,
                                            'decoder_input_tokens': empty}, key)
-    return as_result(tokens, target.eos_id)
-
-
-def as_result(tokens, eos_id: int) -> Result:
-  """One-token texts int [B, L], counted as ours: up to the first EOS, EOS included."""
-  tokens = np.asarray(tokens)
-  ends = tokens == eos_id
-  lengths = np.where(ends.any(1), ends.argmax(1) + 1, tokens.shape[1]).astype(np.int32)
-  found: dict[str, Any] = dict(
-      tokens=np.where(np.arange(tokens.shape[1]) < lengths[:, None], tokens, 0), lengths=lengths,
-      status=np.where(ends.any(1), Status.EOS, Status.LENGTH).astype(np.int32),
-      scores=np.full(len(tokens), np.nan, np.float32),  # predict_batch returns none
-      stats=jax.device_get(Stats.zeros(len(tokens), None)).replace(target_calls=lengths, emitted=lengths))
-  return Result(**found)
+    return as_result(np.asarray(tokens), target.eos_ids)
