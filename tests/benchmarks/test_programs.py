@@ -15,7 +15,8 @@ def test_unknown_names_are_refused():
 
 
 @pytest.mark.parametrize('name, module, mend', [
-    ('t5x', 't5x', r"pip install -e '\.\[t5x\]'"), ('ctranslate2', 'ctranslate2', r"pip install -e '\.\[benchmarks\]'")])
+    ('t5x', 't5x', r"pip install -e '\.\[t5x\]'"),
+    ('ctranslate2', 'ctranslate2', r"pip install -e '\.\[benchmarks\]'")])
 def test_a_program_that_is_not_there_is_one_line(name, module, mend, target, monkeypatch):
   monkeypatch.setitem(sys.modules, module, None)
   with pytest.raises(DependencyError, match=mend):
