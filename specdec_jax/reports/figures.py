@@ -193,6 +193,24 @@ def bars(panels: Sequence[tuple[str, Sequence[tuple[str, float]]]], label: str):
   return fig
 
 
+def chip(verify: Sequence[tuple[int, float]], decodes: Sequence[tuple[str, float, float | None]]):
+  """A chip's verify cost over the tokens of a pass, and speed-ups beside the paper's: (name, ours, theirs or None)."""
+  fig, (left, right) = _figure(2, width=11, height=max(3.4, 0.8 + 0.32 * len(decodes)))
+  left.plot(*zip(*verify), 'o-', color=_TARGET)
+  left.set_xscale('log', base=2)
+  left.set_xticks([n for n, _ in verify], [str(n) for n, _ in verify])
+  left.minorticks_off()
+  left.set(xlabel='tokens of a pass', ylabel='in one-token passes', ylim=(0, 1.1 * max(cost for _, cost in verify)))
+  right.barh(range(len(decodes)), [ours for _, ours, _ in decodes], color=_TARGET, label='here, synthetic draft')
+  printed = [(y, theirs) for y, (_, _, theirs) in enumerate(decodes) if theirs is not None]
+  right.plot([t for _, t in printed], [y for y, _ in printed], 'D', color=_DRAFT, markeredgecolor='black',
+             label='the paper, TPU v4')
+  right.set_yticks(range(len(decodes)), [name for name, _, _ in decodes], fontsize=8)
+  right.set(xlabel='speed-up', ylim=(len(decodes) - 0.4, -0.6))
+  right.legend(frameon=False, fontsize=8)
+  return fig
+
+
 def timeline(decodes: Sequence[tuple[Cost, int]], tokens: int):
   """Figure 5: encoder, draft and target calls in time, for each draft and for plain decoding.
 
