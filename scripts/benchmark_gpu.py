@@ -9,11 +9,10 @@ one GPU of 40 GB or more: T5-XXL in bfloat16 takes 23 GB with its largest draft.
 Prints tables, and writes benchmark_gpu.json, .md and .png.
 """
 
+import benchmark_chip
 from absl import app
 
-from specdec_jax.benchmarks import chip_command
-
-main = chip_command.main('benchmark_gpu', 'gpu')
+main = benchmark_chip.main('benchmark_gpu', 'gpu')
 
 
 if __name__ == '__main__':

@@ -9,11 +9,10 @@ one TPU v4, or another with 32 GB: T5-XXL in bfloat16 takes 23 GB with its large
 Prints tables, and writes benchmark_tpu.json, .md and .png.
 """
 
+import benchmark_chip
 from absl import app
 
-from specdec_jax.benchmarks import chip_command
-
-main = chip_command.main('benchmark_tpu', 'tpu')
+main = benchmark_chip.main('benchmark_tpu', 'tpu')
 
 
 if __name__ == '__main__':

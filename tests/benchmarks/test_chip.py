@@ -1,16 +1,33 @@
 """One chip measured: at a tiny size, on a CPU."""
 
 import dataclasses
+import importlib
 import json
+import pathlib
+import sys
 
 import jax
 import pytest
 from absl import flags
 from absl.testing import flagsaver
 
-from specdec_jax.benchmarks import chip, chip_command, chip_report
+from specdec_jax.benchmarks import chip, chip_report
 from specdec_jax.benchmarks.random_weights import random_model
 from specdec_jax.models import known
+
+SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / 'scripts'
+
+
+@pytest.fixture(scope='module')
+def command():
+  sys.path.insert(0, str(SCRIPTS))
+  module = importlib.import_module('benchmark_gpu')
+  flags.FLAGS.mark_as_parsed()
+  yield module.main
+  sys.path.remove(str(SCRIPTS))
+  for flag in flags.FLAGS.flags_by_module_dict()['benchmark_chip']:
+    delattr(flags.FLAGS, flag.name)
+  del sys.modules['benchmark_gpu'], sys.modules['benchmark_chip']
 
 
 @pytest.fixture(scope='module', autouse=True)
@@ -19,19 +36,16 @@ def sizes():
   made = {'tiny_target': known._t5(32, 2, 16, 64, 1, 1, vocab_size=256),
           'tiny_t5_small': known._t5(16, 2, 8, 32, 1, 1, vocab_size=256)}
   known._T5_MODELS.update(made)
-  flags.FLAGS.mark_as_parsed()
   yield
   for name in made:
     del known._T5_MODELS[name]
-  for flag in flags.FLAGS.flags_by_module_dict()['specdec_jax.benchmarks.chip_command']:
-    delattr(flags.FLAGS, flag.name)
 
 
-def run(**more):
+def run(command, **more):
   settings = dict(target='tiny_target', drafts=['tiny_t5_small'], dtype='float32', input_length=8, max_decode_len=12,
                   widths=['2'], nodes=2, repeats=1, seconds=600, anywhere=True)
   with flagsaver.flagsaver(**{**settings, **more}):
-    return chip_command.main('benchmark_gpu', 'gpu')(['benchmark_gpu'])
+    return command(['benchmark_gpu'])
 
 
 def test_weights_have_the_size_and_dtype_of_the_name():
@@ -41,9 +55,9 @@ def test_weights_have_the_size_and_dtype_of_the_name():
   assert model.params['decoder']['logits_dense']['kernel'].shape == (32, 256)
 
 
-def test_it_measures_prints_and_keeps(tmp_path, capsys, monkeypatch):
+def test_it_measures_prints_and_keeps(command, tmp_path, capsys, monkeypatch):
   monkeypatch.setattr(chip, '_rows', lambda name: [dataclasses.replace(chip.paper.TABLE_2[0], gamma=1)])
-  assert run(output_dir=str(tmp_path)) == 0
+  assert run(command, output_dir=str(tmp_path)) == 0
   found = json.loads((tmp_path / 'benchmark_gpu.json').read_text())
   assert [p['tokens'] for p in found['passes']] == [1, 3] and found['passes'][0]['verify_cost'] == 1
   assert [d['draft'] for d in found['drafts']] == ['tiny_t5_small'] and found['drafts'][0]['c'] > 0
@@ -65,6 +79,6 @@ def test_what_there_is_no_time_for_is_named(monkeypatch):
     (dict(anywhere=False), 'jax runs on cpu here, and this is a benchmark of a gpu'),
     (dict(widths=['1', 'x']), '--widths is 1,x; it must be whole numbers'),
     (dict(target='t5_9'), "'t5_9', which is not known")])
-def test_mistakes_are_one_line(settings, message, capsys):
-  assert run(**settings) == 1
+def test_mistakes_are_one_line(command, settings, message, capsys):
+  assert run(command, **settings) == 1
   assert message in capsys.readouterr().err.strip().splitlines()[-1]

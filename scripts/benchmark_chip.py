@@ -1,4 +1,4 @@
-"""The command behind scripts/benchmark_gpu.py and scripts/benchmark_tpu.py."""
+"""The flags and the main of benchmark_gpu.py and benchmark_tpu.py."""
 
 import os
 from collections.abc import Callable, Sequence
