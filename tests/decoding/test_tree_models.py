@@ -13,10 +13,19 @@ T5S = tiny.random_t5(0, num_decoder_layers=2), tiny.random_t5(1)
 PER_LAYER = tiny.random_t5(2, num_decoder_layers=2, relative_bias_per_layer=True), tiny.random_t5(1)
 
 
-@pytest.mark.parametrize('tree', TREES)
-@pytest.mark.parametrize('pair', [T5S, PER_LAYER, (T5S[0], T5S[0])], ids=['t5', 'bias in every layer', 'itself'])
-def test_t5_says_what_it_says_alone(pair, tree):
-  target, draft = pair
+PAIRS = {'t5': T5S, 'bias in every layer': PER_LAYER, 'itself': (T5S[0], T5S[0])}
+FEW = {('t5', 'full'), ('t5', 'uneven'), ('bias in every layer', 'uneven'), ('itself', 'spine'), ('gpt2', 'uneven')}
+
+
+def crossed(names):
+  """(name, tree) of every tree; all but `FEW` of them in the long tests."""
+  return [pytest.param(name, tree, marks=() if (name, tree) in FEW else pytest.mark.long)
+          for name in names for tree in TREES]
+
+
+@pytest.mark.parametrize('name, tree', crossed(PAIRS))
+def test_t5_says_what_it_says_alone(name, tree):
+  target, draft = PAIRS[name]
   tokens = tiny.inputs(5)
   base = sd.autoregressive_decode(target, tokens, sampling=GREEDY, max_decode_len=LENGTH)
   r = sd.speculative_decode(target, draft, tokens, tree=TREES[tree], sampling=GREEDY, max_decode_len=LENGTH)
@@ -27,8 +36,9 @@ def test_t5_says_what_it_says_alone(pair, tree):
     np.testing.assert_array_equal(r.stats.target_calls, calls)
 
 
-@pytest.mark.parametrize('tree', TREES)
-def test_gpt2_says_what_it_says_alone(tree):
+@pytest.mark.parametrize('name, tree', crossed(['gpt2']))
+def test_gpt2_says_what_it_says_alone(name, tree):
+  del name
   target, draft = (families.random_gpt2(seed, num_layers=2 - seed, max_positions=40) for seed in (0, 1))
   tokens, lengths = np.random.default_rng(0).integers(2, 20, (4, 6)), np.array([6, 1, 3, 5])
   options = dict(lengths=lengths, sampling=GREEDY, max_decode_len=LENGTH)
