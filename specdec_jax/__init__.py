@@ -15,6 +15,7 @@ _HOMES = {
     'Model': 'specdec_jax.model',
     'Vocabulary': 'specdec_jax.data.vocabulary',
     'TokenizersVocabulary': 'specdec_jax.data.tokenizers_vocabulary',
+    'ByteVocabulary': 'specdec_jax.data.byte_vocabulary',
     'load_model': 'specdec_jax.checkpoints.directory',
     'save_model': 'specdec_jax.checkpoints.directory',
     'load_ngram': 'specdec_jax.checkpoints.ngram_tables',

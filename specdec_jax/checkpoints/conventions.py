@@ -4,10 +4,9 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-from etils import epath
-
 from specdec_jax.checkpoints.description import Config, Tokenizer
 from specdec_jax.checks import shown
+from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.errors import CheckpointError
 from specdec_jax.files import json_files
 from specdec_jax.files.locations import absolute
@@ -16,6 +15,8 @@ from specdec_jax.files.locations import absolute
 OF_T5X = ('mlp_activations', 'max_distance', 'layer_norm_epsilon', 'decoder_start_id', 'eos_ids', 'pad_id')
 # Sentinels that T5's, mT5's and UMT5's programs append to their SentencePiece files, by the files' pieces.
 _SENTINELS = {32_000: 100, 250_000: 100, 256_000: 300}
+_BYT5_ROWS = 384
+OF_TRANSFORMERS = 100  # that its T5Tokenizer appends to a file where nothing says how many
 
 
 def assumed(config: Config, fields: Collection[str]) -> list[str]:
@@ -28,37 +29,50 @@ def assumed(config: Config, fields: Collection[str]) -> list[str]:
   return [f'The checkpoint does not say these, and they are assumed: {values}; {mend}.']
 
 
-def no_vocabulary(directory: epath.Path, config: Config) -> str:
+def no_vocabulary(config: Config) -> str:
   """The sentence where there is no vocabulary."""
-  other = (' (tokenizer.json is read for decoder-only models alone)'
-           if not config.decoder_only and (directory / 'tokenizer.json').exists() else '')
   kind = 'tokenizer.json' if config.decoder_only else 'SentencePiece file'
-  return (f'No vocabulary was found{other}: nothing is masked, and texts can be neither given nor shown. Name a {kind} '
-          'with --vocabulary=FILE.')
+  bytes_too = " ByT5's is --vocabulary=bytes." if config.vocab_size == _BYT5_ROWS and not config.decoder_only else ''
+  return (f'No vocabulary was found: nothing is masked, and texts can be neither given nor shown. Name a {kind} '
+          f'with --vocabulary=FILE.{bytes_too}')
 
 
-def num_pieces(config: Config, vocabulary: Tokenizer, extra_ids: int | None) -> tuple[int, list[str]]:
+def num_pieces(config: Config, vocabulary: Vocabulary, extra_ids: int | None, usual: int = 0) -> tuple[int, list[str]]:
   """How many ids of a model are of its vocabulary, sentinels included, and the sentence on the others.
 
   Args:
     config: with the rows of the model.
-    vocabulary: with the pieces of its file.
+    vocabulary: with the pieces of its SentencePiece file.
     extra_ids: sentinels after the pieces, where the user gives it; else tokenizer_config.json beside the file
       does, or what is known of files with so many pieces, as far as the model has rows for them.
+    usual: sentinels after files that are not known.
   """
   pieces, rows = vocabulary.size, config.vocab_size
-  extra, why = _SENTINELS.get(pieces, 0), 'assumed, --extra_ids=N says otherwise'
+  extra, why = _SENTINELS.get(pieces, usual), 'assumed, --extra_ids=N says otherwise'
   if config.decoder_only or pieces + extra > rows:
     extra = 0
   if extra_ids is not None:
     extra, why = extra_ids, 'as --extra_ids says'
   elif (stated := _stated_extra_ids(vocabulary.path, rows - pieces)) is not None:
     extra, why = stated, 'as tokenizer_config.json beside it says'
-  padding = rows - pieces - extra
-  if padding < 0 or not (padding or extra):
+  rest = rows - pieces - extra
+  if rest < 0 or not (rest or extra):
     return pieces + extra, []  # the configuration refuses more than there are rows
   return pieces + extra, [f"The vocabulary '{vocabulary.path}' has {pieces} pieces, and {extra} sentinels after them "
-                          f'({why}); the last {padding} of {rows} rows are padding, which is never decoded.']
+                          f'({why}); the last {rest} of {rows} rows are padding, which is never decoded.']
+
+
+def padding(config: Config, vocabulary: Tokenizer) -> list[str]:
+  """The sentence on the rows of a model that are of no id of a vocabulary which names all of its own."""
+  rest = config.vocab_size - vocabulary.size
+  return [f"The vocabulary '{vocabulary.path}' has {vocabulary.size} ids; the last {rest} of {config.vocab_size} rows "
+          'are padding, which is never decoded.'] if rest > 0 else []
+
+
+def end_of_text(vocabulary: Tokenizer) -> str:
+  """The sentence where a configuration names no EOS and its vocabulary does."""
+  return (f"The configuration names no id that ends a text: the vocabulary's is taken, {vocabulary.eos_id} "
+          f'({vocabulary.piece(vocabulary.eos_id)!r}); a gin file says otherwise.')
 
 
 def _stated_extra_ids(path: str, room: int) -> int | None:

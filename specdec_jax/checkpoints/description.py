@@ -1,4 +1,4 @@
-"""What a model directory says of its model: config.json and the vocabulary's file."""
+"""What a model directory says of its model: config.json and the vocabulary's files."""
 
 import dataclasses
 import json
@@ -7,9 +7,10 @@ import os
 from etils import epath
 
 from specdec_jax.checkpoints import storage as storage_lib
+from specdec_jax.data.byte_vocabulary import FILE as BYTES, ByteVocabulary
 from specdec_jax.data.tokenizer import Tokenizer
-from specdec_jax.data.tokenizers_vocabulary import TokenizersVocabulary
-from specdec_jax.data.vocabulary import Vocabulary
+from specdec_jax.data.tokenizers_vocabulary import TOKENIZER, TokenizersVocabulary
+from specdec_jax.data.vocabulary import SPIECE, Vocabulary
 from specdec_jax.errors import CheckpointError, UserError
 from specdec_jax.files import checksums, json_files
 from specdec_jax.files.remote_directories import MARK
@@ -18,7 +19,8 @@ from specdec_jax.models.config import GPT2Config, T5Config
 
 CONFIG, WEIGHTS = 'config.json', 'weights'
 ARCHITECTURES = {'t5': T5Config, 'gpt2': GPT2Config}
-_VOCABULARIES = {'t5': ('spiece.model',), 'gpt2': ('tokenizer.json', 'vocab.json')}  # the first is written
+# Of several the first is read.
+_VOCABULARIES = {'t5': (TOKENIZER, BYTES, SPIECE), 'gpt2': (TOKENIZER, 'vocab.json')}
 Config = T5Config | GPT2Config
 
 
@@ -30,8 +32,8 @@ def architecture_of(config: Config) -> str:
 def write_description(directory: epath.Path, config: Config, storage: str, vocabulary: Tokenizer | None) -> None:
   """Writes the vocabulary, if any, and config.json."""
   architecture = architecture_of(config)
-  if vocabulary is not None:
-    (directory / _VOCABULARIES[architecture][0]).write_bytes(vocabulary.model_bytes)
+  for name, content in vocabulary.files.items() if vocabulary is not None else ():
+    (directory / name).write_bytes(content)
   fields = {'architecture': architecture, 'storage': storage, **dataclasses.asdict(config)}
   (directory / CONFIG).write_text(json.dumps(fields, indent=1) + '\n')
 
@@ -87,9 +89,15 @@ def find_vocabulary(directory: str | os.PathLike, config: Config) -> Tokenizer |
 
 
 def read_vocabulary(path: str | os.PathLike, config: Config) -> Tokenizer:
-  """A SentencePiece file, or for a decoder-only model one of the tokenizers library."""
+  """A file of a model directory, or one that the user names; a SentencePiece file with the model's sentinels."""
+  name = epath.Path(path).name
   try:
-    return TokenizersVocabulary(path, config.eos_id) if config.decoder_only else Vocabulary(path)
+    if name == BYTES:
+      return ByteVocabulary.read(path)
+    if config.decoder_only or name.endswith('.json'):
+      return TokenizersVocabulary(path, config.eos_id, not config.decoder_only)
+    found = Vocabulary(path)
+    return found.with_sentinels(max(config.num_pieces - found.size, 0))
   except UserError as e:
     raise CheckpointError(str(e)) from e
 

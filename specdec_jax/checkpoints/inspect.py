@@ -20,6 +20,7 @@ from specdec_jax.checkpoints.description import (
 )
 from specdec_jax.checkpoints.directory import check_files
 from specdec_jax.checkpoints.readers import Leaf
+from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.errors import CheckpointError, UserError
 from specdec_jax.files import checksums
 from specdec_jax.files.locations import existing_directory
@@ -70,8 +71,9 @@ def text(found: dict[str, Any]) -> str:
     lines.append(f"weights       {found['parameters']:,} parameters, {found['bytes'] / 1e9:.3f} GB ({dtypes})")
   if 'vocabulary' in found:
     vocabulary = found['vocabulary']
-    lines.append('vocabulary    ' + (f"{vocabulary['pieces']:,} pieces, ends a text with id {vocabulary['eos_id']}, "
-                                     f"SHA-256 {vocabulary['sha256'][:12]}..." if vocabulary else 'none'))
+    lines.append('vocabulary    ' + (
+        f"{vocabulary['pieces']:,} pieces, ends a text with id {vocabulary['eos_id']}, {vocabulary['extra_ids']} "
+        f"sentinels, SHA-256 {vocabulary['sha256'][:12]}..." if vocabulary else 'none'))
   if 'checksums' in found:
     lines.append(f"checksums     {found['checksums']}")
   lines += [f'assumed       {sentence}' for sentence in found['assumed']]
@@ -123,8 +125,9 @@ def _of_leaves(leaves: dict[str, Leaf]) -> dict[str, Any]:
 def _of_vocabulary(vocabulary: Tokenizer | None) -> dict[str, Any] | None:
   if vocabulary is None:
     return None
-  return {'pieces': vocabulary.size, 'eos_id': vocabulary.eos_id, 'sha256': vocabulary.digest,
-          'path': vocabulary.path}
+  extra_ids = vocabulary.extra_ids if isinstance(vocabulary, Vocabulary) else 0
+  return {'pieces': vocabulary.size - extra_ids, 'extra_ids': extra_ids, 'eos_id': vocabulary.eos_id,
+          'sha256': vocabulary.digest, 'path': vocabulary.path}
 
 
 def _shown(value: Any) -> str:

@@ -39,7 +39,7 @@ def save_ngram(table: NGramDrafter, path: str | os.PathLike, overwrite: bool = F
     (directory / _COUNTS).write_bytes(buffer.getvalue())
     fields = {'kind': 'ngram', 'order': table.order, 'num_tokens': len(table.unigram),
               'successors': table.successors.shape[1], 'start_id': table.start_id,
-              'vocabulary': table.digest, 'tokens': table.num_counted}
+              'vocabulary': table.digest, 'pieces': table.identity, 'tokens': table.num_counted}
     (directory / _DESCRIPTION).write_text(json.dumps(fields, indent=1) + '\n')
     checksums.seal(directory)
 
@@ -84,18 +84,18 @@ def _read(directory: epath.Path) -> NGramDrafter:
     with np.load(io.BytesIO(content)) as arrays:
       unigram, contexts, successors, counts = (jnp.asarray(_ids(arrays[name])) for name in _ARRAYS)
     order, start, digest = fields['order'], fields['start_id'], fields['vocabulary']
-    size, kept = fields['num_tokens'], fields['successors']
+    size, kept, identity = fields['num_tokens'], fields['successors'], fields.get('pieces', '')
     shapes = [a.shape for a in (unigram, contexts, successors, counts)]
     if shapes != [(size,), (size,), (size, kept), (size, kept)]:
       raise ValueError(f'its counts are {shapes}')
-    if order not in (1, 2) or type(start) is not int or not 0 <= start < size or not isinstance(digest, str):
+    if order not in (1, 2) or type(start) is not int or not 0 <= start < size or not isinstance(digest + identity, str):
       raise ValueError(f'its order is {order!r:.40}, its start_id {start!r:.40}')
   except CheckpointError:
     raise
   except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as e:
     raise CheckpointError(f"The n-gram table at '{directory}' is damaged ({e}); copy or fit it again.") from e
   return NGramDrafter(unigram=unigram, contexts=contexts, successors=successors, counts=counts, order=order,
-                      start_id=start, digest=digest)
+                      start_id=start, digest=digest, identity=identity)
 
 
 def _ids(array: np.ndarray) -> np.ndarray:

@@ -6,16 +6,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from etils import epath
 
 from specdec_jax import checks
 from specdec_jax.checkpoints import conventions, storage as storage_lib
 from specdec_jax.checkpoints.description import Config, Tokenizer, find_vocabulary, read_vocabulary
 from specdec_jax.checkpoints.formats import T5X_FORMATS, open_checkpoint
 from specdec_jax.checkpoints.gin_fields import fields_from_gin
-from specdec_jax.checkpoints.huggingface import hub
+from specdec_jax.checkpoints.huggingface import hub, tokenizer
 from specdec_jax.checkpoints.numbers import count_nonfinite
 from specdec_jax.checkpoints.readers import Reader
 from specdec_jax.checkpoints.sizes import config_from_leaves
+from specdec_jax.data.byte_vocabulary import NAME as BYTES
+from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.errors import CheckpointError, SettingError
 from specdec_jax.files.locations import absolute
 from specdec_jax.models.activations import ACTIVATIONS
@@ -53,12 +56,13 @@ def prepare(path: str | os.PathLike, checkpoint_format: str, *, vocabulary: str 
   Args:
     path: the checkpoint, local or gs://, or a name of the Hugging Face hub; see `hub.download`.
     checkpoint_format: one of `formats.FORMATS`.
-    vocabulary: a SentencePiece file, of a GPT-2 tokenizer.json, or vocab.json with merges.txt
-      beside it; by default the checkpoint's own, or the one beside a T5X checkpoint, if any.
+    vocabulary: a SentencePiece file, tokenizer.json, vocab.json with merges.txt beside it, BERT's vocab.txt (of a
+      Hugging Face checkpoint), or 'bytes' for ByT5's; by default the checkpoint's own, or the one beside a T5X
+      checkpoint, if any.
     gin_file: sets fields of the configuration; what it says goes before all else.
     storage: 'float32', 'bfloat16' (computes in bfloat16 too) or 'int8'; by default
       as the checkpoint's own matrices, bfloat16 or float32, computed in float32.
-    extra_ids: sentinels after the SentencePiece file's pieces; see `conventions.num_pieces`.
+    extra_ids: sentinels after the SentencePiece file's pieces, or the bytes; see `conventions.num_pieces`.
     activation: of the feed-forward layers of a T5X checkpoint, a name of `activations.ACTIVATIONS`, where the
       checkpoint carries no configuration; whether they are gated is seen.
     ignore: settings of a Hugging Face checkpoint to pass over; see `generation.notes`.
@@ -80,18 +84,23 @@ def prepare(path: str | os.PathLike, checkpoint_format: str, *, vocabulary: str 
   said = _said(reader, gin_file, activation)
   config = reader.config or config_from_leaves(reader.leaves, reader.source)
   unsaid = set(reader.assumed if reader.config else conventions.OF_T5X) - said.keys()
-  found = _find_vocabulary(path, checkpoint_format, vocabulary, config)
+  stated = None if 'eos_ids' in unsaid else _replace(config, said).eos_id
+  tokens = _find_vocabulary(absolute(path), checkpoint_format, vocabulary, config, stated, extra_ids)
   notes = [*hub_note, *reader.notes]
   fields: dict[str, Any] = {}
-  if found is None:
-    notes.append(conventions.no_vocabulary(absolute(path), config))
+  found = None
+  if tokens is None:
+    notes.append(conventions.no_vocabulary(config))
   else:
-    fields['num_pieces'], told = conventions.num_pieces(config, found, extra_ids)
-    notes += told
+    found, fields['num_pieces'] = tokens.vocabulary, tokens.num_pieces
+    notes += tokens.notes
     if 'eos_ids' in unsaid:
       fields |= {'eos_id': found.eos_id, 'eos_ids': (found.eos_id,)}
       unsaid.discard('eos_ids')
+      notes += [conventions.end_of_text(found)] if reader.config else []
   config = _replace(config, {**fields, **said})
+  if isinstance(found, Vocabulary):
+    found = found.with_sentinels(config.num_pieces - found.size)
   notes += conventions.assumed(config, unsaid)
   if difference := eos_difference(config, found):
     notes.append(difference)
@@ -124,11 +133,30 @@ def _replace(config: Config, fields: dict) -> Config:
     raise CheckpointError(str(e)) from e
 
 
-def _find_vocabulary(path, checkpoint_format: str, vocabulary, config: Config) -> Tokenizer | None:
-  if vocabulary is not None:
-    return read_vocabulary(absolute(vocabulary), config)
-  found = find_vocabulary(absolute(path), config)
-  return find_vocabulary(absolute(path).parent, config) if found is None and checkpoint_format in T5X_FORMATS else found
+def _find_vocabulary(place: epath.Path, checkpoint_format: str, vocabulary, config: Config, eos_id: int | None,
+                     extra_ids: int | None) -> tokenizer.Found | None:
+  """The vocabulary that the user names, or that lies in a checkpoint, or beside one of T5X.
+
+  Args:
+    eos_id: of the model, where something says it.
+  """
+  named = None if vocabulary is None else absolute(vocabulary)
+  if vocabulary == BYTES and not named.exists():
+    return tokenizer.read(place / BYTES, config, eos_id, extra_ids)
+  if checkpoint_format not in T5X_FORMATS:
+    return tokenizer.find(place, config, eos_id, extra_ids) if named is None else tokenizer.read(
+        named, config, eos_id, extra_ids)
+  if named is None:
+    found = find_vocabulary(place, config) or find_vocabulary(place.parent, config)
+  else:
+    found = read_vocabulary(named, config)
+  if found is None:
+    return None
+  if isinstance(found, Vocabulary):
+    return tokenizer.Found(found, *conventions.num_pieces(config, found, extra_ids))
+  if extra_ids is not None:
+    raise SettingError(f"extra_ids is for SentencePiece files; '{found.path}' names its sentinels itself.")
+  return tokenizer.Found(found, found.size, conventions.padding(config, found))
 
 
 def _check_dtypes(reader: Reader) -> None:

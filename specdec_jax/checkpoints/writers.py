@@ -33,11 +33,6 @@ class Export:
   place: str
   step: int
 
-  @property
-  def extra_ids(self) -> int:
-    """Sentinels after the vocabulary's pieces."""
-    return max(self.config.num_pieces - self.vocabulary.size, 0) if self.vocabulary else 0
-
 
 @contextlib.contextmanager
 def writing(path: str | os.PathLike) -> Iterator[None]:

@@ -11,6 +11,7 @@ from specdec_jax.checkpoints.directory import load_model
 from specdec_jax.checkpoints.ngram_tables import load_ngram
 from specdec_jax.cli import bindings, launch
 from specdec_jax.data import examples, tasks
+from specdec_jax.data.byte_vocabulary import ByteVocabulary
 from specdec_jax.data.tokenizers_vocabulary import TokenizersVocabulary
 from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.drafters.lookup import LookupDrafter
@@ -33,7 +34,7 @@ for _light in (
 
 for _loads in (
     launch.main, load_model, load_ngram, examples.read_examples, tasks.task_examples, Vocabulary,
-    TokenizersVocabulary, pairs.read_pairs, pairs.text_pairs, pairs.read_predictions, pairs.task_pairs,
+    TokenizersVocabulary, ByteVocabulary, pairs.read_pairs, pairs.text_pairs, pairs.read_predictions, pairs.task_pairs,
     optimizer.optimizer, optimizer.schedule, optimizer.adamw, optimizer.adafactor):
   bindings.register(_loads)
 

@@ -9,12 +9,14 @@ from specdec_jax.cli.checkpoint_flags import DTYPE, FORMAT, INPUT, OUTPUT, requi
 from specdec_jax.models.activations import ACTIVATIONS
 
 _VOCABULARY = flags.DEFINE_string(
-    'vocabulary', None, "SentencePiece file; default: the checkpoint's own spiece.model, if any.")
+    'vocabulary', None, "SentencePiece file, tokenizer.json or another of a tokenizer's files, or 'bytes' for ByT5's; "
+    "default: the checkpoint's own, if any.")
 _GIN_FILE = flags.DEFINE_string(
     'gin_file', None, 'Sets fields of T5Config, such as gin/models/t5_1_1_xxl.gin.')
 _EXTRA_IDS = flags.DEFINE_integer(
     'extra_ids', None, "Sentinels after the SentencePiece file's pieces; default: as tokenizer_config.json beside it "
-    "says, else T5's and mT5's 100 and UMT5's 300 for files of their size, where the model has rows for them.",
+    "says, else T5's and mT5's 100 and UMT5's 300 for files of their size, and transformers' 100 for a T5 tokenizer of "
+    'its own, where the model has rows for them.',
     lower_bound=0)
 _ACTIVATION = flags.DEFINE_enum(
     'activation', None, tuple(ACTIVATIONS), 'Of the feed-forward layers of a T5X checkpoint, which does not say it; '

@@ -7,12 +7,15 @@ from specdec_jax import checks
 
 @runtime_checkable
 class Tokenizer(Protocol):
-  """Texts to token ids and back; compared and hashed by its contents.
+  """Texts to token ids and back; equal where the ids mean the same (see `identity`).
 
   Attributes:
     path: the file it was read from.
-    model_bytes: contents of the file that a model directory keeps of it.
+    model_bytes: contents of that file, as a model directory keeps it.
     digest: of model_bytes, hexadecimal.
+    files: what a model directory keeps of it, by name.
+    pieces: the piece of each id, sentinels without a space before them.
+    identity: of the pieces, hexadecimal.
     eos_id: the id that ends a text.
     start: ids that stand before a text in a prompt; none in an encoder's inputs.
     context_id: the id that a decoder is fed before a text's first token: what the first token of a text follows.
@@ -21,6 +24,15 @@ class Tokenizer(Protocol):
   path: str
   model_bytes: bytes
   digest: str
+
+  @property
+  def files(self) -> dict[str, bytes]: ...
+
+  @property
+  def pieces(self) -> tuple[str, ...]: ...
+
+  @property
+  def identity(self) -> str: ...
 
   @property
   def size(self) -> int:

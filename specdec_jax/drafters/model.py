@@ -8,6 +8,7 @@ import numpy as np
 from flax import struct
 from jax import lax
 
+from specdec_jax.data import identity
 from specdec_jax.drafters.chain import distributions_along, sample_chain
 from specdec_jax.drafters.interface import Request
 from specdec_jax.drafters.levels import sample_tree
@@ -35,12 +36,14 @@ class ModelDrafter(struct.PyTreeNode):
       raise SettingError('One of draft and target is decoder-only and the other has an encoder; '
                        'they must be of one kind.')
     if ours.vocabulary is not None and theirs.vocabulary is not None:
-      if ours.vocabulary != theirs.vocabulary:
+      shared = min(ours.num_tokens, theirs.num_tokens)
+      if (other := identity.difference(ours.vocabulary, theirs.vocabulary, shared)) is not None:
+        pieces = [m.vocabulary.pieces[other] for m in (ours, theirs)]
         raise SettingError(
             'The draft and the target have different tokenizers '
             f'({ours.vocabulary.size} and {theirs.vocabulary.size} pieces, '
-            f'{ours.vocabulary.digest[:8]} and {theirs.vocabulary.digest[:8]}); '
-            'speculative decoding needs one tokenizer for both.')
+            f'{ours.vocabulary.digest[:8]} and {theirs.vocabulary.digest[:8]}): id {other} is {pieces[0]!r} in the '
+            f"draft's and {pieces[1]!r} in the target's; speculative decoding needs one tokenizer for both.")
     elif not only_padding_apart(ours.config.vocab_size, theirs.config.vocab_size):
       raise SettingError(
           f'The draft has {ours.config.vocab_size} logits, the target {theirs.config.vocab_size}: '

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from specdec_jax.data import identity
 from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.drafters import ngram_counts
 from specdec_jax.drafters.chain import distributions_along
@@ -38,7 +39,7 @@ class NGramDrafter(struct.PyTreeNode):
     counts: int32 [V, K], how often each followed.
     order: 1 or 2.
     start_id: the decoder's start token.
-    digest: of the vocabulary, '' where it is not known.
+    digest, identity: of the vocabulary's file and of its pieces; '' where they are not known.
   """
 
   unigram: jax.Array
@@ -48,6 +49,7 @@ class NGramDrafter(struct.PyTreeNode):
   order: int = struct.field(pytree_node=False)
   start_id: int = struct.field(pytree_node=False, default=0)
   digest: str = struct.field(pytree_node=False, default='')
+  identity: str = struct.field(pytree_node=False, default='')
 
   @classmethod
   def fit(cls, texts: Iterable[Sequence[int]], *, order: int = 2, successors: int = 32,
@@ -76,8 +78,8 @@ class NGramDrafter(struct.PyTreeNode):
       raise SettingError('fit needs the vocabulary, or num_tokens where there is none.')
     counted = ngram_counts.count(texts, num_tokens, order, successors, eos_id, start_id)
     unigram, contexts, ids, counts = map(jnp.asarray, counted)
-    return cls(unigram, contexts, ids, counts, order=order, start_id=start_id,
-               digest='' if vocabulary is None else vocabulary.digest)
+    known = {} if vocabulary is None else {'digest': vocabulary.digest, 'identity': vocabulary.identity}
+    return cls(unigram, contexts, ids, counts, order=order, start_id=start_id, **known)
 
   @property
   def name(self) -> str:
@@ -93,7 +95,7 @@ class NGramDrafter(struct.PyTreeNode):
     """ValueError unless the table counted the target's tokens (padding rows aside)."""
     theirs, ours = target.vocabulary, len(self.unigram)
     if self.digest and theirs is not None:
-      if self.digest != theirs.digest:
+      if self.digest != theirs.digest and self.identity != identity.digest(theirs.pieces[:ours]):
         raise SettingError(
             f'The {self.name} was counted with another tokenizer than the target\'s '
             f'({self.digest[:8]}; the target has {theirs.size} pieces, {theirs.digest[:8]}); fit one '

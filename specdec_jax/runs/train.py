@@ -10,6 +10,7 @@ import gin
 from specdec_jax import arguments, checks
 from specdec_jax.checkpoints.directory import save_model
 from specdec_jax.checkpoints.storage import STORAGES
+from specdec_jax.data import identity
 from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.errors import SettingError
 from specdec_jax.jobs import claims, fingerprint, output, settings
@@ -90,7 +91,8 @@ def train(output_dir: str, config: T5Config | GPT2Config = gin.REQUIRED,
   if init_from is not None and _sizes(init_from.config) != _sizes(config):
     raise SettingError(f'train.init_from has the sizes {_sizes(init_from.config)}, '
                        f'train.config {_sizes(config)}; they must agree.')
-  if teacher is not None and teacher.vocabulary != vocabulary:
+  if teacher is not None and (
+      teacher.vocabulary is None or identity.difference(teacher.vocabulary, vocabulary) is not None):
     raise SettingError('train.teacher has another vocabulary than train.vocabulary; distillation needs one for both.')
   if divergence == 'tvd' and (teacher is None or label_smoothing):
     raise SettingError("train.divergence is 'tvd'; use 'kl', or with a train.teacher and no label smoothing 'tvd'.")

@@ -230,8 +230,38 @@ def test_without_a_vocabulary_it_is_told(hf, tmp_path):
                   'SentencePiece file with --vocabulary=FILE.']
   shutil.copytree(hf / 'mt5' / 'draft', tmp_path / 'x')
   (tmp_path / 'x' / 'tokenizer.json').write_text('{}')
-  told = prepared(tmp_path / 'x', 'huggingface')[1]
-  assert told[0].startswith('No vocabulary was found (tokenizer.json is read for decoder-only models alone): nothing')
+  with pytest.raises(CheckpointError, match='is not a file of the tokenizers library'):
+    prepare(tmp_path / 'x', 'huggingface')
+
+
+TOKENIZERS = ROOT / 'tests' / 'fixtures' / 'tokenizers'
+
+
+def test_an_encoder_decoder_with_a_tokenizer_of_its_own(hf, tmp_path):
+  """uer's Chinese T5: BERT's tokenizer, [CLS] before a text, and no EOS in the configuration."""
+  source = shutil.copytree(hf / 'mt5' / 'draft', tmp_path / 'x')
+  shutil.copy(TOKENIZERS / 'bert.vocab.txt', source / 'vocab.txt')
+  (source / 'generation_config.json').unlink()
+  fields = json.loads((source / 'config.json').read_text())
+  config = {k: v for k, v in fields.items() if k != 'eos_token_id'} | {
+      'decoder_start_token_id': 2, 'tokenizer_class': 'BertTokenizer'}
+  (source / 'config.json').write_text(json.dumps(config))
+  found = prepare(source, 'huggingface')
+  assert (found.config.eos_ids, found.config.decoder_start_id) == ((3,), 2)
+  assert "the vocabulary's is taken, 3 ('[SEP]')" in ' '.join(found.assumed)
+  ids = found.vocabulary.model_input('open the file')
+  assert (ids[0], ids[-1]) == (2, 3)
+  with pytest.raises(SettingError, match='extra_ids is for SentencePiece files'):
+    prepare(source, 'huggingface', extra_ids=3)
+
+
+def test_bytes_are_a_vocabulary_without_a_file(hf, t5x, tmp_path):
+  with_vocabulary(tmp_path / 'x', hf / 'mt5' / 'draft', 100, 384)
+  (tmp_path / 'x' / 'spiece.model').unlink()
+  assert prepared(tmp_path / 'x', 'huggingface')[1][-1].endswith("ByT5's is --vocabulary=bytes.")
+  assert prepared(tmp_path / 'x', 'huggingface', vocabulary='bytes')[0].num_pieces == 384
+  with pytest.raises(CheckpointError, match='has 266 pieces but the model only 96 rows'):
+    prepare(t5x / NATIVE, 't5x', vocabulary='bytes', extra_ids=7)
 
 
 @pytest.mark.parametrize('content, words', [

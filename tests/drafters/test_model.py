@@ -36,6 +36,18 @@ def test_other_tokenizer_is_refused_by_name(vocabularies):
     ModelDrafter(DRAFT.replace(vocabulary=other)).check(TARGET.replace(vocabulary=ours))
   for vocabulary in (ours, other):
     assert vocabulary.digest[:8] in str(error.value) and str(vocabulary.size) in str(error.value)
+  first = next(i for i, (a, b) in enumerate(zip(other.pieces, ours.pieces)) if a != b)
+  assert f"id {first} is {other.pieces[first]!r} in the draft's and {ours.pieces[first]!r}" in str(error.value)
+
+
+def test_one_tokenizer_in_two_files_is_one(vocabularies):
+  """Sentinels in the file or after it, and metadata, make no other tokenizer."""
+  from specdec_jax.data.tokenizers_making import of_sentencepiece
+  from specdec_jax.data.tokenizers_vocabulary import TokenizersVocabulary
+  ours = vocabularies[0]
+  theirs = TokenizersVocabulary.of(of_sentencepiece(ours.model_bytes, 1), 'x', encoder=True)
+  for a, b in ((ours, theirs), (theirs, ours), (ours.with_sentinels(1), theirs)):
+    ModelDrafter(DRAFT.replace(vocabulary=a)).check(TARGET.replace(vocabulary=b))
 
 
 def test_tables_that_differ_in_more_than_padding_are_refused(vocabularies):

@@ -95,6 +95,7 @@ def test_other_tokenizers_are_refused(vocabularies, bigram):
   table.check(target.replace(vocabulary=ours))
   with pytest.raises(ValueError, match=f'another tokenizer.*{ours.digest[:8]}.*{other.digest[:8]}'):
     table.check(target.replace(vocabulary=other))
+  table.check(target.replace(vocabulary=ours.with_sentinels(1)))  # the same ids as far as the table counts
   bigram.check(target.replace(vocabulary=ours))  # not known: sizes alone
   with pytest.raises(ValueError, match='has 7 tokens, the target 135 logits'):
     bigram.check(tiny.random_t5(0, vocab_size=135))

@@ -2,12 +2,13 @@
 
 import re
 
+from specdec_jax.checkpoints.huggingface import tokenizer
 from specdec_jax.checkpoints.storage import first_line
 from specdec_jax.errors import CheckpointError
 
 _NAME = re.compile(r'[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*')
-_VOCABULARY = ('spiece.model', 'tokenizer.json', 'vocab.json', 'merges.txt')
-_CONFIGURATION = ('config.json', 'generation_config.json', 'tokenizer_config.json')
+_VOCABULARY = (*tokenizer.FILES, 'merges.txt')
+_CONFIGURATION = ('config.json', 'generation_config.json', tokenizer.CONFIG, tokenizer.ADDED, tokenizer.SPECIAL)
 _SAFETENSORS = re.compile(r'model(-\d+-of-\d+)?\.safetensors(\.index\.json)?')
 _BIN = re.compile(r'pytorch_model(-\d+-of-\d+)?\.bin(\.index\.json)?')
 

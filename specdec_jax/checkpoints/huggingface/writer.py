@@ -5,12 +5,15 @@ from typing import Any
 
 from etils import epath
 
-from specdec_jax.checkpoints.huggingface import generation, layout
+from specdec_jax.checkpoints.huggingface import generation, layout, tokenizer
 from specdec_jax.checkpoints.huggingface.safetensors_writer import new_file
 from specdec_jax.checkpoints.huggingface.weight_files import INDEX, SAFETENSORS
 from specdec_jax.checkpoints.readers import Leaf
 from specdec_jax.checkpoints.storage import num_bytes
 from specdec_jax.checkpoints.writers import Export, writing
+from specdec_jax.data.byte_vocabulary import ByteVocabulary
+from specdec_jax.data.tokenizers_vocabulary import TOKENIZER
+from specdec_jax.data.vocabulary import Vocabulary
 
 SHARD_BYTES = 5_000_000_000
 
@@ -76,16 +79,25 @@ def _shards(leaves: dict[str, Leaf], most: int) -> list[dict[str, Leaf]]:
 
 
 def _write_tokenizer(directory: epath.Path, model: Export) -> None:
-  vocabulary, config = model.vocabulary, model.config
+  """tokenizer.json, which transformers prefers, and a SentencePiece file where there is one."""
+  vocabulary = model.vocabulary
   if vocabulary is None:
     return
-  file, kind = (('tokenizer.json', 'PreTrainedTokenizerFast') if config.decoder_only else
-                ('spiece.model', 'T5Tokenizer'))
-  with writing(directory / file):
-    (directory / file).write_bytes(vocabulary.model_bytes)
-  sentinels = {} if config.decoder_only and not model.extra_ids else {'extra_ids': model.extra_ids}
-  _write_json(directory / 'tokenizer_config.json', {
-      'tokenizer_class': kind, 'eos_token': vocabulary.piece(vocabulary.eos_id), **sentinels})
+  settings: dict[str, Any] = {'tokenizer_class': 'PreTrainedTokenizerFast'}
+  files = dict(vocabulary.files)
+  if isinstance(vocabulary, ByteVocabulary):
+    files, settings = {}, {'tokenizer_class': 'ByT5Tokenizer', 'extra_ids': vocabulary.extra_ids}
+    if vocabulary.added:
+      settings['added_tokens_decoder'] = {str(i): {'content': text} for text, i in vocabulary.added.items()}
+  elif isinstance(vocabulary, Vocabulary):
+    made = tokenizer.of_vocabulary(vocabulary)
+    files[TOKENIZER] = made.model_bytes
+    settings['extra_ids'] = vocabulary.extra_ids
+  pad = {} if model.config.decoder_only else {'pad_token': vocabulary.piece(model.config.pad_id)}
+  _write_json(directory / tokenizer.CONFIG, {**settings, 'eos_token': vocabulary.pieces[vocabulary.eos_id], **pad})
+  for name, content in files.items():
+    with writing(directory / name):
+      (directory / name).write_bytes(content)
 
 
 def _write_json(path: epath.Path, content: dict[str, Any]) -> None:

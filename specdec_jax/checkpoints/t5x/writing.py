@@ -7,11 +7,13 @@ from etils import epath
 
 from specdec_jax.checkpoints.t5x import fields
 from specdec_jax.checkpoints.writers import Export, writing
+from specdec_jax.data.byte_vocabulary import ByteVocabulary
+from specdec_jax.data.vocabulary import SPIECE, Vocabulary
 from specdec_jax.errors import SettingError
 from specdec_jax.files.locations import kvstore
 from specdec_jax.models.config import T5Config
 
-SPIECE, GIN = 'spiece.model', 'model.gin'
+GIN = 'model.gin'
 _CHUNK_BYTES = 64 << 20
 
 
@@ -42,29 +44,43 @@ def t5_config(model: Export) -> T5Config:
 
 def describe(directory: epath.Path, model: Export) -> list[str]:
   """Writes the vocabulary and a gin file with the model; returns sentences on what T5X cannot be told."""
-  if model.vocabulary is not None:
-    with writing(directory / SPIECE):
-      (directory / SPIECE).write_bytes(model.vocabulary.model_bytes)
+  for name, content in model.vocabulary.files.items() if model.vocabulary is not None else ():
+    with writing(directory / name):
+      (directory / name).write_bytes(content)
   other = fields.differences(t5_config(model))
   if other:
     return [f"T5X's minimal network has no {', '.join(other)}: no {GIN} was written, and T5X needs a network of your "
             'own for these weights.']
   with writing(directory / GIN):
     (directory / GIN).write_text(gin_text(model))
-  if model.vocabulary is None:
-    return [f'The model has no vocabulary; set VOCABULARY in {GIN}.']
+  if _vocabulary(model) is None:
+    why = 'The model has no vocabulary' if model.vocabulary is None else "T5X cannot read the model's vocabulary"
+    return [f'{why}; set VOCABULARY in {GIN}.']
   rows = model.config.vocab_size - (model.config.num_pieces or model.config.vocab_size)
   return [f'T5X does not mask the {rows} padding rows after the vocabulary.'] if rows else []
 
 
-def gin_text(model: Export) -> str:
-  """MODEL and VOCABULARY for T5X's own programs."""
-  spiece = os.path.join(model.place, SPIECE)
-  vocabulary = 'VOCABULARY = %gin.REQUIRED' if model.vocabulary is None else f'''\
+def _vocabulary(model: Export) -> str | None:
+  """The model's vocabulary in gin, as seqio has it; None where it has not."""
+  vocabulary = model.vocabulary
+  if isinstance(vocabulary, ByteVocabulary) and not vocabulary.added:
+    return f'VOCABULARY = @seqio.ByteVocabulary()\nseqio.ByteVocabulary.extra_ids = {vocabulary.extra_ids}'
+  if vocabulary is None or SPIECE not in vocabulary.files:
+    return None
+  spiece = Vocabulary.of(vocabulary.files[SPIECE], SPIECE)
+  spiece = spiece.with_sentinels(max(vocabulary.size - spiece.size, 0))
+  if spiece != vocabulary:
+    return None
+  return f'''\
 VOCABULARY = @seqio.SentencePieceVocabulary()
 seqio.SentencePieceVocabulary:
-  sentencepiece_model_file = {spiece!r}
-  extra_ids = {model.extra_ids}'''
+  sentencepiece_model_file = {os.path.join(model.place, SPIECE)!r}
+  extra_ids = {spiece.extra_ids}'''
+
+
+def gin_text(model: Export) -> str:
+  """MODEL and VOCABULARY for T5X's own programs."""
+  vocabulary = _vocabulary(model) or 'VOCABULARY = %gin.REQUIRED'
   sizes = '\n'.join(f'  {name} = {value!r}' for name, value in fields.to_t5x(t5_config(model)).items())
   return f'''# This model for T5X's programs. Its weights are the checkpoint
 # {os.path.join(model.place, f'checkpoint_{model.step}')!r}
