@@ -108,7 +108,8 @@ class TokenizersVocabulary(identity.ByPieces):
     found = self._tokenizer.id_to_token(int(token))
     if found is None or making.SPACE in found:
       return found or f'<{token}>'
-    return self._tokenizer.decode([int(token)], skip_special_tokens=False) or found
+    text = self._tokenizer.decode([int(token)], skip_special_tokens=False)
+    return found if not text or (text == '\ufffd' and found.startswith('<0x')) else text  # a part of a character
 
 
 def _size(tokenizer) -> int:

@@ -11,7 +11,7 @@ from specdec_jax.checkpoints.huggingface.weight_files import INDEX, SAFETENSORS
 from specdec_jax.checkpoints.readers import Leaf
 from specdec_jax.checkpoints.storage import num_bytes
 from specdec_jax.checkpoints.writers import Export, writing
-from specdec_jax.data.byte_vocabulary import ByteVocabulary
+from specdec_jax.data.byte_vocabulary import BYTES, ByteVocabulary
 from specdec_jax.data.tokenizers_vocabulary import TOKENIZER
 from specdec_jax.data.vocabulary import Vocabulary
 
@@ -87,8 +87,9 @@ def _write_tokenizer(directory: epath.Path, model: Export) -> None:
   files = dict(vocabulary.files)
   if isinstance(vocabulary, ByteVocabulary):
     files, settings = {}, {'tokenizer_class': 'ByT5Tokenizer', 'extra_ids': vocabulary.extra_ids}
-    if vocabulary.added:
-      settings['added_tokens_decoder'] = {str(i): {'content': text} for text, i in vocabulary.added.items()}
+    if vocabulary.added:  # transformers counts on from those that are listed
+      settings['added_tokens_decoder'] = {
+          str(i): {'content': vocabulary.pieces[i]} for i in range(BYTES, vocabulary.size)}
   elif isinstance(vocabulary, Vocabulary):
     made = tokenizer.of_vocabulary(vocabulary)
     files[TOKENIZER] = made.model_bytes

@@ -24,7 +24,7 @@ ROWS = 5_200
 
 def checkpoint(folder, files, **config):
   """A checkpoint without weights: files by name, contents, or names of fixtures."""
-  folder.mkdir()
+  folder.mkdir(parents=True)
   (folder / 'config.json').write_text(json.dumps(config))
   for name, content in files.items():
     if isinstance(content, dict):
@@ -86,6 +86,13 @@ def test_a_sentencepiece_file_of_t5x_goes_to_transformers(tmp_path, extra_ids):
   for text in ('ein Haus am See', ' noch <extra_id_1>  Meer' if extra_ids else ' noch  ein Meer'):
     assert again.model_input(text) == v.model_input(text)
     assert again.decode(again.encode(text)) == v.decode(v.encode(text)).replace(' <extra', '<extra')
+
+
+def test_pieces_as_a_person_reads_them(tmp_path):
+  llama, code = found(tmp_path / 'a', 'llama').vocabulary, found(tmp_path / 'b', 'code').vocabulary
+  assert [llama.piece(i) for i in (2, 4 + 0x41, 4 + 0xC3, 330)] == ['</s>', 'A', '<0xC3>', '<330>']
+  assert llama.piece(llama.encode('open')[0]) == '\u2581open' and code.piece(code.encode(' open')[0]) == ' o'
+  assert code.piece(309) == '<extra_id_0>'
 
 
 def test_which_file_is_read(tmp_path):
