@@ -4,7 +4,8 @@
       --inputs=embedded:ende/test.tsv.gz --limit=100 --batch_size=1 --repetitions=3
 
 The models are exported to T5X checkpoints, restored and partitioned by T5X, and run by t5x.utils.get_infer_fn as in its
-infer.py, in turns; times are medians and hold no compilation. T5X must be importable (pip install -e '.[t5x]').
+infer.py, in turns; times are medians and hold no compilation. T5X must be importable (pip install -e '.[t5x]'). With
+--prompt_tokens=4 each text goes on from the first tokens of its reference, the second column of a TSV file.
 """
 
 import functools
@@ -36,6 +37,8 @@ _LIMIT = flags.DEFINE_integer('limit', 100, 'Inputs.', lower_bound=1)
 _BATCH_SIZE = flags.DEFINE_integer('batch_size', 1, 'Rows of a step.', lower_bound=1)
 _GAMMA = flags.DEFINE_integer('gamma', 7, 'Draft tokens an iteration.', lower_bound=1)
 _MAX_DECODE_LEN = flags.DEFINE_integer('max_decode_len', 64, 'Most tokens of a text.', lower_bound=1)
+_PROMPT_TOKENS = flags.DEFINE_integer(
+    'prompt_tokens', 0, 'Tokens of each reference that the text begins with (prompt_with_targets).', lower_bound=0)
 _REPETITIONS = flags.DEFINE_integer('repetitions', 3, 'Timed passes of each.', lower_bound=1)
 
 
@@ -43,7 +46,10 @@ def run() -> None:
   from specdec_jax.integrations import t5x as integration
   logging.set_verbosity(logging.WARNING)  # T5X names every batch
   target = load_model(_TARGET.value)
-  texts = [example.text for example in read_examples(_INPUTS.value, limit=_LIMIT.value)]
+  examples = read_examples(_INPUTS.value, reference_field=1 if _PROMPT_TOKENS.value else None, limit=_LIMIT.value)
+  texts = [example.text for example in examples]
+  prompts = [target.encode_rows(example.reference)[0][:-1][:_PROMPT_TOKENS.value] for example in examples
+             if example.reference is not None]
   with tempfile.TemporaryDirectory() as folder:
     for name, model in (('target', _TARGET.value), ('draft', _DRAFT.value)):
       export_checkpoint(model, os.path.join(folder, name), 't5x', note=lambda text: None)
@@ -51,7 +57,7 @@ def run() -> None:
     draft = integration.Draft(path('draft'), dtype=target.config.dtype)
     plain = _plain(target)
     models = {'T5X': plain, 'speculative': integration.SpeculativeModel(plain, draft, gamma=_GAMMA.value)}
-    batches = _dataset(target, texts)
+    batches = _dataset(target, texts, prompts)
     passes = {name: _pass(model, draft if name != 'T5X' else None, path('target'), target, batches)
               for name, model in models.items()}
     found = {name: decode() for name, decode in passes.items()}  # compiles
@@ -80,14 +86,16 @@ def _plain(target):
                                     vocabulary, optimizer_def=None, decode_fn=decoding.temperature_sample)
 
 
-def _dataset(target, texts):
+def _dataset(target, texts, prompts):
   """An enumerated data set of what T5X's feature converter makes of the inputs."""
   import tensorflow as tf
   tokens = target.encode(texts)
   tokens = inputs.pad(tokens, padded_length(tokens.shape[1]), 0)
-  empty = np.zeros((len(texts), _MAX_DECODE_LEN.value), np.int32)
+  given = np.zeros((len(texts), _MAX_DECODE_LEN.value), np.int32)
+  for row, prompt in zip(given, prompts):
+    row[1:len(prompt) + 1] = prompt[:len(row) - 1]
   return tf.data.Dataset.from_tensor_slices(
-      {'encoder_input_tokens': tokens, 'decoder_input_tokens': empty}).enumerate()
+      {'encoder_input_tokens': tokens, 'decoder_input_tokens': given}).enumerate()
 
 
 def _pass(model, draft, checkpoint: str, target, batches):
@@ -107,10 +115,20 @@ def _pass(model, draft, checkpoint: str, target, batches):
   restore = utils.RestoreCheckpointConfig(path=checkpoint, mode='specific', dtype=target.config.dtype, strict=False,
                                           checkpoint_manager_cls=manager)
   state, _ = utils.create_checkpoint_manager_and_restore(made, partitioner, restore, checkpoint, None, use_orbax=True)
-  infer = utils.get_infer_fn(infer_step=model.predict_batch, batch_size=_BATCH_SIZE.value,
+  infer = utils.get_infer_fn(infer_step=_step(model), batch_size=_BATCH_SIZE.value,
                              train_state_axes=made.train_state_axes, partitioner=partitioner)
   return lambda: np.stack([tokens for _, tokens in sorted(
       infer(batches, train_state=state, rng=jax.random.PRNGKey(0)), key=lambda item: item[0])])
+
+
+def _step(model):
+  """What T5X's inference function calls; of another signature where the model takes a draft, which T5X looks at."""
+  if not _PROMPT_TOKENS.value:
+    return model.predict_batch
+  call = functools.partial(model.predict_batch_with_aux, prompt_with_targets=True)
+  if hasattr(model, 'draft'):
+    return lambda params, batch, rng, flax_mutables: call(params, batch, rng, flax_mutables=flax_mutables)[0]
+  return lambda params, batch, rng: call(params, batch, rng)[0]
 
 
 main = command.main('benchmark_t5x_infer', run)

@@ -109,6 +109,23 @@ def integers(name: str, value: Any, shape: Sequence[int | None], what: str) -> n
   return array
 
 
+def row_lengths(name: str, value: Any, rows: Sequence[int], columns: int, of: str, least: int = 0) -> np.ndarray:
+  """How many tokens of each row count, int32 of the rows' shape.
+
+  Args:
+    name: of the argument.
+    value: anything that NumPy takes for an array of integers.
+    rows: shape of what has the tokens, its columns left out.
+    columns, of: how many columns that has, the most that may count, and what it is called.
+    least: that may count.
+  """
+  found = integers(name, value, rows, f'of shape {list(rows)}, one a row of {of}')
+  if found.size and (found.min() < least or found.max() > columns):
+    raise SettingError(f'{name} go from {found.min()} to {found.max()}; they must be {least} to {columns}, the columns '
+                       f'of {of}.')
+  return found.astype(np.int32)
+
+
 def shown(value: Any) -> str:
   """A value as a message shows it: short, on one line, classes by their name."""
   if isinstance(value, np.generic):

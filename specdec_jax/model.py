@@ -11,7 +11,7 @@ from flax import struct
 from jaxtyping import Int32
 
 from specdec_jax import compilation
-from specdec_jax.checks import integers, sequence, text
+from specdec_jax.checks import integers, row_lengths, sequence, text
 from specdec_jax.data.padding import pad_rows
 from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.errors import SettingError
@@ -183,19 +183,15 @@ class Model(struct.PyTreeNode):
         raise SettingError('lengths are those of prompts, and this model has an encoder: its '
                          'inputs end where their padding begins. Leave lengths out.')
       return None
-    lengths = np.full(len(tokens), tokens.shape[1]) if lengths is None else _array('lengths', lengths)
-    if lengths.shape != (len(tokens),) or not np.issubdtype(lengths.dtype, np.integer):
-      raise SettingError(f'lengths must be {len(tokens)} integers, one a row of tokens, not '
-                       f'{lengths.dtype} of shape {list(lengths.shape)}.')
-    if lengths.min() < 1 or lengths.max() > tokens.shape[1]:
-      raise SettingError(f'lengths go from {lengths.min()} to {lengths.max()}; they must be 1 to '
-                       f'{tokens.shape[1]}, the columns of tokens.')
+    rows, columns = tokens.shape
+    lengths = np.full(rows, columns) if lengths is None else lengths
+    lengths = row_lengths('lengths', lengths, (rows,), columns, 'tokens', least=1)
     needed, limit = int(lengths.max()) + max_decode_len, self.config.max_positions
     if needed > limit:
       raise SettingError(
           f'Row {lengths.argmax()} has a prompt of {lengths.max()} tokens; with max_decode_len = '
           f'{max_decode_len} that is {needed} positions, and the model has {limit}. Shorten either.')
-    return lengths.astype(np.int32)
+    return lengths
 
   def check_tokens(self, tokens, name: str = 'tokens') -> np.ndarray:
     """int32 [B, S] of ids that the model has; ValueError otherwise."""

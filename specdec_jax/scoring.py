@@ -44,8 +44,9 @@ def score(model: Model, tokens: Int[ArrayLike, 'B S'], targets: Int[ArrayLike, '
   """
   model, per_token = inputs.checked_target(model), checks.flag('per_token', per_token)
   targets = _checked_targets(model, targets)
-  ends = _checked_ends(targets, target_lengths)
   length = targets.shape[-1]
+  ends = (np.where(targets != 0, np.arange(1, length + 1), 0).max(-1) if target_lengths is None else
+          checks.row_lengths('target_lengths', target_lengths, targets.shape[:-1], length, 'targets'))
   padded = padded_length(length)
   request, _ = inputs.request(model, None, tokens, lengths, None, length)
   if len(targets) != len(request.tokens):
@@ -61,19 +62,6 @@ def _checked_targets(model: Model, targets: Any) -> np.ndarray:
   axes = 3 if np.ndim(targets) == 3 else 2
   targets = checks.integers('targets', targets, (None,) * axes, '[batch, length] or [batch, texts of an input, length]')
   return model.check_tokens(targets.reshape(-1, max(targets.shape[-1], 1)), 'targets').reshape(targets.shape)
-
-
-def _checked_ends(targets: np.ndarray, lengths: Any) -> np.ndarray:
-  """int [B] or [B, N], how many tokens count."""
-  longest = targets.shape[-1]
-  if lengths is None:
-    return np.where(targets != 0, np.arange(1, longest + 1), 0).max(-1)
-  shape = targets.shape[:-1]
-  lengths = checks.integers('target_lengths', lengths, shape, f'of shape {list(shape)}, one a text')
-  if lengths.min() < 0 or lengths.max() > longest:
-    raise SettingError(f'target_lengths go from {lengths.min()} to {lengths.max()}; they must be 0 to {longest}, the '
-                       'columns of targets.')
-  return lengths
 
 
 @compilation.jit

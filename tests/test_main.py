@@ -49,6 +49,7 @@ OUT = "OUTPUT_DIR = 'unused'"
     ([DECODE], [OUT, 'decode.gamma ='], '--gin_bindings=decode.gamma =: not a binding'),
     ([DECODE], [OUT, 'decode.gamma = %A', 'A = %B', 'B = %A'], r'A needs itself \(A -> B -> A\)'),
     ([DECODE], [OUT, 'Sampling.temperature = @Sampling()'], r'Sampling needs itself'),
+    ([DECODE], [OUT, 'decode.return_all_decodes = True'], "T5X's return_all_decodes needs no setting here: with"),
     ([DECODE], [OUT, "CHECKPOINT_PATH = 'x'"], "used by this run: CHECKPOINT_PATH; .*T5X's CHECKPOINT_PATH is TARGET"),
     (['gin/runs/decode.gin'], ["INFER_OUTPUT_DIR = 'x'"],
      "OUTPUT_DIR is required .*T5X's INFER_OUTPUT_DIR is OUTPUT_DIR"),

@@ -42,19 +42,20 @@ class SearchState(struct.PyTreeNode):
 
 def beam_search(target, tokens, num_beams: int = 4, alpha: float = 0.6, max_decode_len: int = 128, *,
                 drafter: ModelDrafter | Model | None = None, draft_beams: int | None = None,
-                gamma: int | None = None) -> BeamResult:
-  """The num_beams best texts of every row; a draft makes it faster and changes no result.
+                gamma: int | None = None, num_return: int | None = None) -> BeamResult:
+  """The best texts of every row; a draft makes it faster and changes no result.
 
   Args:
     target: the `Model` whose texts are searched.
     tokens: int [B, S], encoder tokens, 0-padded on the right.
-    num_beams: W, width of the search and number of texts returned.
+    num_beams: width of the search.
     alpha: of the length penalty, 0 for none.
     max_decode_len: most tokens of a text, EOS counted.
     drafter: a `ModelDrafter` or its model, or None for the plain search.
     draft_beams: drafted hypotheses at every step, at least num_beams [app. A.4]; num_beams
       by default.
     gamma: drafted steps an iteration, at least 1; 4 by default.
+    num_return: W, how many of the beams are returned, the best; all by default.
 
   Returns:
     `BeamResult`, on the host.
@@ -85,7 +86,9 @@ def beam_search(target, tokens, num_beams: int = 4, alpha: float = 0.6, max_deco
         draft_beams=_beams('draft_beams', num_beams if draft_beams is None else draft_beams,
                            num_beams, target, ' (num_beams)'))
   draft = None if drafter is None else drafter.draft
-  return jax.device_get(search(target, draft, tokens, np.float32(alpha), settings))
+  kept = num_beams if num_return is None else whole('num_return', num_return, 1, num_beams, ' (num_beams)')
+  found = jax.device_get(search(target, draft, tokens, np.float32(alpha), settings))
+  return found.replace(tokens=found.tokens[:, -kept:], lengths=found.lengths[:, -kept:], scores=found.scores[:, -kept:])
 
 
 def _beams(name, value, least, target, hint='') -> int:

@@ -37,7 +37,7 @@ def check(root: str = 'main') -> None:
   uses = uses_lib.of(root)
   unused = [bindings_lib.name(*key, parameter) for key, parameters in bindings_lib.every().items()
             for parameter in parameters if (*key, parameter) not in uses.settings]
-  hints = ''.join(f' {hint}' for name in sorted(unused) if (hint := t5x_names.hint(name)))
+  hints = ''.join(map(t5x_names.sentence, sorted(unused)))
   if uses.missing:
     raise ConfigError('; '.join(_required(name, where) for name, where in uses.missing.items()) + '.' + hints)
   values.check(uses)
@@ -105,7 +105,7 @@ def _explain(error: Exception, line: files_lib.Line | None) -> str:
   parameter = re.search(r"Configurable '([^']+)' doesn't have a parameter named '([^']+)'", message)
   if parameter:
     signature = inspect.signature(gin.get_configurable(parameter[1]))
-    return f"{first}; it has {', '.join(signature.parameters)}."
+    return f"{first}; it has {', '.join(signature.parameters)}." + t5x_names.sentence(parameter[2])
   return first + '.'
 
 

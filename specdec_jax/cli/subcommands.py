@@ -13,7 +13,7 @@ import typing
 from collections.abc import Sequence
 from typing import Any
 
-from specdec_jax.cli import gin_files
+from specdec_jax.cli import gin_files, t5x_names
 from specdec_jax.errors import SettingError
 from specdec_jax.runs.registry import RUNS, Run
 
@@ -21,7 +21,9 @@ _PASSED_ON = ('gin_file', 'gin_bindings', 'gin_search_paths', 'output_dir', 'tra
 _DRAFTERS = ('model', 'bigram', 'unigram', 'lookup', 'random', 'none')
 _SAMPLING = ('temperature', 'top_k', 'top_p')
 _MACROS = {'task': 'MIXTURE_OR_TASK_NAME', 'task_module': 'MIXTURE_OR_TASK_MODULE'}  # others by their own name
-_OTHERS = {'limit': ('read_examples.limit', 'task_examples.limit'), 'dtype': ('load_model.dtype',)}
+_OTHERS = {'limit': ('read_examples.limit', 'task_examples.limit'), 'dtype': ('load_model.dtype',),
+           'reference': ('read_examples.reference_field',), 'targets': ('read_examples.targets_field',),
+           'label': ('read_examples.label_field',)}
 _MACRO = re.compile(r'([A-Z][A-Z0-9_]*) *=')
 
 
@@ -141,7 +143,7 @@ def _binding(run: Run, name: str, text: str | None, macros: set[str]) -> list[st
     return [f'{of_job.name}.{name} = {_literal(text, parameters[name].annotation)}']
   known = sorted({m.lower() for m in macros} | set(parameters) - {'output_dir'})
   raise SettingError(f"{run.name} has no setting --{name}; it has {', '.join('--' + k for k in known)}, and "
-                     '--gin.NAME=VALUE for any other.')
+                     '--gin.NAME=VALUE for any other.' + t5x_names.sentence(name))
 
 
 def _macros(file: str, search_paths: Sequence[str]) -> list[str]:

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from specdec_jax import arguments, checks, paths
-from specdec_jax.data import ids
+from specdec_jax.data import ids, target_texts
 from specdec_jax.data.lines import BadLine, Faults, check_text, decoded, json_object, kind_of, raw_lines
 from specdec_jax.errors import InputError
 
 Field = int | str
+_IF_THERE = ('id', 'target_prefix')  # keys of JSON lines that are read wherever they are
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +26,9 @@ class Example:
     text: what the model reads; None where only its ids are known.
     reference: what a person would have written, where it is known.
     tokens: the ids that the model reads in place of the text's, those of an encoder-decoder with EOS.
+    target_prefix: what an encoder-decoder's output begins with, a text or token ids without EOS; None is nothing.
+    targets: outputs to score, each a text or token ids.
+    label: which of the targets is right, from 0, where it is known.
 
   Raises:
     InputError: the id is no whole number and no text, a text is none, or there is neither text nor ids.
@@ -34,10 +38,19 @@ class Example:
   text: str | None
   reference: str | None = None
   tokens: tuple[int, ...] | None = None
+  target_prefix: target_texts.TextOrIds | None = None
+  targets: tuple[target_texts.TextOrIds, ...] = ()
+  label: int | None = None
 
   def __post_init__(self):
     try:
       _check(self.id, self.text, self.reference, self.tokens)
+      if self.target_prefix is not None:
+        target_texts.text_or_ids(self.target_prefix, 'target prefix')
+      if self.targets:
+        target_texts.texts_or_ids(self.targets)
+      if self.label is not None:
+        target_texts.label(self.label, self.targets)
     except BadLine as e:
       raise InputError(f'Example {checks.shown(self.id)}: {e}.') from None
 
@@ -86,11 +99,14 @@ def _key(name, value) -> str:
 @arguments.checked(
     path=arguments.path, text_field=arguments.optional(_field), reference_field=arguments.optional(_field),
     id_field=arguments.optional(_field), tokens_field=arguments.optional(_key),
-    limit=arguments.optional(arguments.at_least(1)), words=arguments.optional(arguments.at_least(1)))
+    target_prefix_field=arguments.optional(_field), targets_field=arguments.optional(_field),
+    label_field=arguments.optional(_field), limit=arguments.optional(arguments.at_least(1)),
+    words=arguments.optional(arguments.at_least(1)))
 def read_examples(path: str | os.PathLike, text_field: Field | None = None,
                   reference_field: Field | None = None, id_field: Field | None = None,
-                  tokens_field: str | None = None, limit: int | None = None,
-                  words: int | None = None) -> Sequence[Example]:
+                  tokens_field: str | None = None, target_prefix_field: Field | None = None,
+                  targets_field: Field | None = None, label_field: Field | None = None,
+                  limit: int | None = None, words: int | None = None) -> Sequence[Example]:
   """Reads .txt (a text a line), .tsv or .jsonl, each also with .gz; UTF-8, blank lines left out.
 
   In TSV a field is a column number from 0, or a name where the first line is a header
@@ -103,6 +119,10 @@ def read_examples(path: str | os.PathLike, text_field: Field | None = None,
     id_field: field of the id; by default 'id' in those JSON lines that have one, else line numbers.
     tokens_field: key of token ids that are read in place of a text, of JSON lines alone; by default 'tokens' in those
       that have no text. The ids of an encoder's input end in EOS.
+    target_prefix_field: field of what an encoder-decoder's output begins with; by default 'target_prefix' in those
+      JSON lines that have one. A text, or in JSON token ids.
+    targets_field: field of outputs to score: a text, or in JSON a list of texts or of lists of token ids.
+    label_field: field of the right target's place among them, from 0.
     limit: read no more than this many.
     words: keep the first so many words of each text: prompts for a decoder-only model.
 
@@ -117,7 +137,8 @@ def read_examples(path: str | os.PathLike, text_field: Field | None = None,
   kind = kind_of(path, tuple(_PARSERS))
   if tokens_field is not None and kind != '.jsonl':
     raise InputError(f"'{path}': token ids are read from JSON lines alone; leave read_examples.tokens_field out.")
-  fields = {'text': text_field, 'reference': reference_field, 'id': id_field, 'tokens': tokens_field}
+  fields = {'text': text_field, 'reference': reference_field, 'id': id_field, 'tokens': tokens_field,
+            'target_prefix': target_prefix_field, 'targets': targets_field, 'label': label_field}
   return FileExamples(path, lambda: _PARSERS[kind](path, fields), limit, words)
 
 
@@ -248,8 +269,7 @@ def _jsonl_parser(path: str, fields: dict[str, Field | None]) -> Parser:
       if key not in record:
         raise BadLine(f'no field {key!r}; it has {", ".join(record)}')
     values = {name: record[key] for name, key in keys.items()}
-    if 'id' not in chosen and 'id' in record:
-      values['id'] = record['id']
+    values |= {name: record[name] for name in _IF_THERE if name not in chosen and name in record}
     return _example(number, values)
 
   return parse
@@ -259,19 +279,16 @@ def _example(number: int, values: dict) -> Example:
   """The example of one line's values."""
   example_id, text, reference = values.get('id', number), values.get('text'), values.get('reference')
   if 'tokens' in values:
-    values['tokens'] = _ids(values['tokens'])
+    values['tokens'] = target_texts.ids(values['tokens'])
+  prefix = values.get('target_prefix')
+  if prefix is not None:
+    prefix = target_texts.text_or_ids(prefix, 'target prefix')
+  targets = target_texts.texts_or_ids(values['targets']) if 'targets' in values else ()
+  label = target_texts.label(values['label'], targets) if 'label' in values else None
   _check(example_id, text, reference, values.get('tokens'), {'text', 'reference'} & values.keys())
   if not text and 'text' in values:
     raise BadLine('the text is empty')
-  return Example(example_id, text, reference, values.get('tokens'))
-
-
-def _ids(tokens) -> tuple[int, ...]:
-  if not isinstance(tokens, list | tuple) or not all(type(token) is int and 0 <= token < 2 ** 31 for token in tokens):
-    raise BadLine(f'the tokens are {checks.shown(tokens)}; use a list of ids, whole numbers of at least 0')
-  if not tokens:
-    raise BadLine('the list of tokens is empty')
-  return tuple(tokens)
+  return Example(example_id, text, reference, values.get('tokens'), prefix or None, targets, label)
 
 
 def _check(example_id, text, reference, tokens, read=frozenset()) -> None:
@@ -281,7 +298,7 @@ def _check(example_id, text, reference, tokens, read=frozenset()) -> None:
   if isinstance(example_id, str):
     check_text('id', example_id)
   if tokens is not None:
-    _ids(tokens)
+    target_texts.ids(tokens)
   for name, value in (('text', text), ('reference', reference)):
     if isinstance(value, str):
       check_text(name, value)

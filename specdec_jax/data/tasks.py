@@ -21,11 +21,12 @@ _FILES = arguments.instance(Mapping, "{split: FILE}, such as {'test': 'test.tsv'
 @arguments.checked(
     name=arguments.text, split=arguments.text, module=arguments.optional(arguments.text),
     limit=arguments.optional(arguments.at_least(1)), vocabulary=arguments.optional(arguments.path),
-    files=arguments.optional(_FILES), data_dir=arguments.optional(arguments.path))
+    files=arguments.optional(_FILES), data_dir=arguments.optional(arguments.path),
+    target_prefix=arguments.optional(arguments.text))
 def task_examples(name: str, split: str = 'test', module: str | None = None,
                   limit: int | None = None, vocabulary: str | None = None,
                   files: Mapping[str, str] | None = None, data_dir: str | None = None,
-                  ) -> list[Example]:
+                  target_prefix: str | None = None) -> list[Example]:
   """The inputs of a seqio task or mixture as text, in the task's own order, with its targets.
 
   Text is what the task's tokenizer was given (`inputs_pretokenized`, prefix and all), or
@@ -42,6 +43,8 @@ def task_examples(name: str, split: str = 'test', module: str | None = None,
     files: split -> JSON-lines file, or TSV file with a header, whose fields are those of the
       task's data set; read in its place (of a task, not a mixture).
     data_dir: where TFDS keeps its data sets, if not where it does by default.
+    target_prefix: the feature that an encoder-decoder's output begins with, such as 'targets' where T5X would have
+      prompt_with_targets; by default 'target_prefix' in those examples that have it.
 
   Returns:
     Examples; ids are the task's `id` where it has one, else places in the task from 0.
@@ -50,11 +53,11 @@ def task_examples(name: str, split: str = 'test', module: str | None = None,
     DependencyError: seqio or the module cannot be imported.
     InputError: no such task or split, or no inputs in it.
   """
-  return list(iterate_task(name, split, module, limit, vocabulary, files, data_dir))
+  return list(iterate_task(name, split, module, limit, vocabulary, files, data_dir, target_prefix))
 
 
 def iterate_task(name, split='test', module=None, limit=None, vocabulary=None, files=None,
-                 data_dir=None) -> Iterator[Example]:
+                 data_dir=None, target_prefix=None) -> Iterator[Example]:
   """`task_examples` one at a time."""
   seqio = import_seqio()
   if module is not None:
@@ -86,7 +89,7 @@ def iterate_task(name, split='test', module=None, limit=None, vocabulary=None, f
     raise InputError(f"seqio task '{name}': {str(e).splitlines()[0]}") from e
   records = itertools.islice(dataset.as_numpy_iterator(), limit)
   for place, record in enumerate(records):
-    yield _example(task, place, record)
+    yield _example(task, place, record, target_prefix)
 
 
 @contextlib.contextmanager
@@ -142,15 +145,16 @@ def _file_source(seqio, files):
   return seqio.FunctionDataSource(dataset, splits=tuple(files))
 
 
-def _example(task, place, record):
-  text, reference = (_text(task, record, feature) for feature in ('inputs', 'targets'))
-  if text is None:
-    raise InputError(f"seqio task '{task.name}' has no 'inputs'; it has "
-                     f"{', '.join(sorted(record))}.")
+def _example(task, place, record, target_prefix):
+  wanted = ('inputs', 'targets', target_prefix or 'target_prefix')
+  text, reference, prefix = (_text(task, record, feature) for feature in wanted)
+  missing = 'inputs' if text is None else target_prefix if prefix is None else None
+  if missing:
+    raise InputError(f"seqio task '{task.name}' has no '{missing}'; it has {', '.join(sorted(record))}.")
   example_id = record.get('id', place)
   if isinstance(example_id, bytes):
-    return Example(example_id.decode('utf-8'), text, reference)
-  return Example(int(example_id), text, reference)
+    return Example(example_id.decode('utf-8'), text, reference, target_prefix=prefix or None)
+  return Example(int(example_id), text, reference, target_prefix=prefix or None)
 
 
 def _text(task, record, feature):

@@ -65,9 +65,7 @@ def speculative_decode(target: Model, drafter: Drafter | Model, tokens: Int[Arra
   """
   target = inputs.checked_target(target)
   drafter, shape = _draft(target, drafter, gamma, tree, lenience, verification)
-  settings = Settings(tree=shape, max_decode_len=checks.whole('max_decode_len', max_decode_len, 1, checks.MOST_TOKENS),
-                      verification=verification, lenient=lenience < 1, trace=checks.flag('trace', trace),
-                      num_samples=checks.whole('num_samples', num_samples, 1))
+  settings = _settings(shape, max_decode_len, num_samples, verification, lenience, trace)
   return _run(settings, target, drafter, tokens, sampling, seed=seed, ids=ids, lengths=lengths,
               prefix=target_prefix, prefix_lengths=target_prefix_lengths, processors=logits_processors, buckets=buckets,
               lenience=lenience)
@@ -81,8 +79,7 @@ def autoregressive_decode(target: Model, tokens: Int[ArrayLike, 'B S'], *, sampl
                           target_prefix_lengths: Int[ArrayLike, ' B'] | None = None, num_samples: int = 1,
                           buckets: Sequence[int] | None = None) -> Result:
   """The one-token baseline: the same loop without a draft. Arguments as `speculative_decode`."""
-  settings = Settings(tree=None, max_decode_len=checks.whole('max_decode_len', max_decode_len, 1, checks.MOST_TOKENS),
-                      num_samples=checks.whole('num_samples', num_samples, 1))
+  settings = _settings(None, max_decode_len, num_samples)
   return _run(settings, inputs.checked_target(target), None, tokens, sampling, seed=seed, ids=ids, lengths=lengths,
               prefix=target_prefix, prefix_lengths=target_prefix_lengths, processors=logits_processors, buckets=buckets)
 
@@ -90,13 +87,14 @@ def autoregressive_decode(target: Model, tokens: Int[ArrayLike, 'B S'], *, sampl
 def running_decode(target: Model, drafter: Drafter | Model | None, *, rows: int, length: int,
                    gamma: int | None = None, tree: Tree | int | None = None, sampling: Sampling = Sampling(),
                    max_decode_len: int = 128, seed: int = 0, lenience: float = 1.0, verification: str = 'token',
-                   logits_processors: Sequence[Callable] = (), hand_back: int | None = None) -> Running:
+                   logits_processors: Sequence[Callable] = (), num_samples: int = 1, prefix_length: int = 0,
+                   hand_back: int | None = None) -> Running:
   """A loop that decodes inputs as they come, in rows that are filled again as they end; see `Running`.
 
   Args:
     drafter: None is plain decoding.
-    rows, length, hand_back: of `Running`.
-    target, gamma, tree, sampling, max_decode_len, seed, lenience, verification, logits_processors: as in
+    rows, length, prefix_length, hand_back: of `Running`.
+    target, gamma, tree, sampling, max_decode_len, seed, lenience, verification, logits_processors, num_samples: as in
       `speculative_decode`.
 
   Raises:
@@ -105,12 +103,11 @@ def running_decode(target: Model, drafter: Drafter | Model | None, *, rows: int,
   target, shape = inputs.checked_target(target), None
   if drafter is not None:
     drafter, shape = _draft(target, drafter, gamma, tree, lenience, verification)
-  settings = Settings(tree=shape, max_decode_len=checks.whole('max_decode_len', max_decode_len, 1),
-                      verification=verification, lenient=lenience < 1)
+  settings = _settings(shape, max_decode_len, num_samples, verification, lenience)
   standardizer = Standardizer.of_target(target, inputs.checked_sampling(sampling),
                                         checked_processors(logits_processors, target))
   return Running(target, drafter, settings, standardizer, rows=rows, length=length,
-                 seed=inputs.checked_seed(seed), lenience=lenience, hand_back=hand_back)
+                 prefix_length=prefix_length, seed=inputs.checked_seed(seed), lenience=lenience, hand_back=hand_back)
 
 
 def decode_steps(target: Model, drafter: Drafter | Model | None, tokens: Int[ArrayLike, 'B S'], *,
@@ -129,8 +126,7 @@ def decode_steps(target: Model, drafter: Drafter | Model | None, tokens: Int[Arr
   target, shape = inputs.checked_target(target), None
   if drafter is not None:
     drafter, shape = _draft(target, drafter, gamma, tree, lenience, verification)
-  settings = Settings(tree=shape, max_decode_len=checks.whole('max_decode_len', max_decode_len, 1, checks.MOST_TOKENS),
-                      verification=verification, lenient=lenience < 1, trace=True)
+  settings = _settings(shape, max_decode_len, 1, verification, lenience, trace=True)
   return steps(loop_arguments(target, drafter, tokens, settings, sampling, seed=seed, ids=ids, lengths=lengths,
                               processors=logits_processors, prefix=target_prefix, buckets=buckets,
                               lenience=lenience), settings)
@@ -147,6 +143,13 @@ def loop_arguments(target: Model, drafter: Drafter | None, tokens: Any, settings
                                 prefix_lengths)
   standardizer = Standardizer.of_target(target, sampling, processors)
   return target, drafter, request, inputs.checked_seed(seed), ids, standardizer, np.float32(lenience)
+
+
+def _settings(tree: Tree | None, max_decode_len: Any, num_samples: Any, verification: str = 'token',
+              lenience: float = 1.0, trace: Any = False) -> Settings:
+  return Settings(tree=tree, max_decode_len=checks.whole('max_decode_len', max_decode_len, 1, checks.MOST_TOKENS),
+                  verification=verification, lenient=lenience < 1, trace=checks.flag('trace', trace),
+                  num_samples=checks.whole('num_samples', num_samples, 1))
 
 
 def _run(settings: Settings, target: Model, drafter: Drafter | None, tokens: Any, sampling: Sampling,

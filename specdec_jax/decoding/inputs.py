@@ -61,10 +61,7 @@ def given_tokens(target: Model, batch: int, prefix: Any, lengths: Any,
   longest = prefix.shape[1]
   if lengths is None:
     lengths = np.where(prefix != target.config.pad_id, np.arange(1, longest + 1), 0).max(1)
-  lengths = checks.integers('target_prefix_lengths', lengths, (batch,), f'of shape [{batch}], one a row of tokens')
-  if lengths.min() < 0 or lengths.max() > longest:
-    raise SettingError(f'target_prefix_lengths go from {lengths.min()} to {lengths.max()}; they must be 0 to '
-                       f'{longest}, the columns of target_prefix.')
+  lengths = checks.row_lengths('target_prefix_lengths', lengths, (batch,), longest, 'target_prefix')
   inside = np.arange(longest) < lengths[:, None]
   ends = np.argwhere(np.isin(prefix, target.eos_ids) & inside)
   if len(ends):
@@ -73,7 +70,7 @@ def given_tokens(target: Model, batch: int, prefix: Any, lengths: Any,
                        'so leave it out.')
   start = np.full((batch, 1), target.config.decoder_start_id, np.int32)
   given = np.concatenate([start, np.where(inside, prefix, 0)], axis=1)
-  return pad(given, _padded(longest, buckets) + 1, 0), (lengths + 1).astype(np.int32)
+  return pad(given, _padded(longest, buckets) + 1, 0), lengths + 1
 
 
 def unplaced_request(target: Model, tokens: np.ndarray, lengths: np.ndarray | None) -> Request:

@@ -4,8 +4,9 @@ Nothing here knows what an iteration is: the programs are `loop.advance` and the
 """
 
 import collections
+import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
@@ -28,108 +29,136 @@ from specdec_jax.standardizer import Standardizer
 ROWS_TO_A_RETURN = 8  # of so many rows one is waited for: see `Running`
 
 
+@dataclasses.dataclass(eq=False)
+class _Input:
+  """An input that was encoded: what its user calls it, and the results of its samples that have ended."""
+
+  tag: Any
+  ended: dict[int, Result] = dataclasses.field(default_factory=dict)
+
+
 class Running:
   """B rows that decode side by side; a row that has ended is free for another input at once.
 
   Inputs are encoded B at a time, as in a batch, and wait on the device until a row is free. The loop comes back as
   soon as `hand_back` more rows have ended. Everything that a row holds is replaced with it, so its result is that of
   any other batching. Inputs may be padded to several lengths: for each of them an encoder is compiled, and one loop
-  for all.
+  for all. The samples of an input are rows that are placed from the same encoded one, so its encoder runs once.
 
   Attributes:
     rows: B.
     length: of the longest input, in tokens: cross-attention and prompts have so many slots, whatever is in them.
+    prefix_length: of the longest target prefix, in tokens; 0 where there are none.
     hand_back: how many rows have to end before the loop comes back; an eighth of B, at least 1, by default.
     iterations: so far; `iterations * rows` are the row-iterations that were paid for.
   """
 
   def __init__(self, target: Model, drafter: Drafter | None, settings: Settings, standardizer: Standardizer, *,
-               rows: int, length: int, seed: np.uint32, lenience: float = 1.0, hand_back: int | None = None):
+               rows: int, length: int, seed: np.uint32, prefix_length: int = 0, lenience: float = 1.0,
+               hand_back: int | None = None):
     self.rows, self.length = checks.whole('rows', rows, 1), checks.whole('length', length, 1)
+    self.prefix_length = checks.whole('prefix_length', prefix_length, 0)
     self.hand_back = checks.whole('hand_back', hand_back or max(1, rows // ROWS_TO_A_RETURN), 1, rows)
     self.iterations = 0
     self._models = target, drafter
-    self._settings, self._standardizer, self._seed = settings, standardizer, seed
-    self._lenience = np.float32(lenience)
-    self._tags: list[Any] = [None] * rows  # of the row's input; None where it is free
-    self._waiting: collections.deque[tuple[State, list]] = collections.deque()  # new rows, and tags of those left
+    self._samples, self._settings = settings.num_samples, dataclasses.replace(settings, num_samples=1)
+    self._standardizer, self._seed, self._lenience = standardizer, seed, np.float32(lenience)
+    self._rows: list[tuple[_Input, int] | None] = [None] * rows  # whose they are, and which sample; None: free
+    # New rows, and what of them still waits: (place there, input, sample).
+    self._waiting: collections.deque[tuple[State, list[tuple[int, _Input, int]]]] = collections.deque()
     self._state, self._shardings = self._empty()
     self._advancing: tuple[jax.Array, Result] | None = None
 
   @property
   def running(self) -> list:
     """Tags of the inputs that have a row."""
-    return [tag for tag in self._tags if tag is not None]
+    return _tags(row[0] for row in self._rows if row is not None)
 
   @property
   def waiting(self) -> list:
-    """Tags of the inputs that are encoded and have no row yet."""
-    return [tag for _, left in self._waiting for _, tag in left]
+    """Tags of the inputs that are encoded and of which a sample has no row yet."""
+    return _tags(entry for _, left in self._waiting for _, entry, _ in left)
 
   @property
   def hungry(self) -> bool:
     """Whether rows are free that no input waits for."""
-    return len(self.running) + len(self.waiting) < self.rows
+    return self._rows.count(None) > sum(len(left) for _, left in self._waiting)
 
   def encode(self, tags: Sequence[Any], tokens: Int[np.ndarray, 'n S'], ids: Int[np.ndarray, ' n'],
-             lengths: Int[np.ndarray, ' n'] | None = None) -> None:
+             lengths: Int[np.ndarray, ' n'] | None = None, prefix: Int[np.ndarray, 'n P'] | None = None,
+             prefix_lengths: Int[np.ndarray, ' n'] | None = None) -> None:
     """Encodes up to B inputs, which then wait for free rows; returns before the device has done it.
 
     Args:
-      tags: what `ended` calls them; not None.
+      tags: what `ended` calls them.
       tokens, ids, lengths: as in `speculative_decode`, padded to at most `length` tokens.
+      prefix, prefix_lengths: `target_prefix` and its lengths, padded to `prefix_length`; None where that is 0.
     """
     if not 0 < len(tags) <= self.rows or tokens.shape[1] > self.length:
       raise SettingError(f'{len(tags)} inputs of {tokens.shape[1]} tokens do not fit {self.rows} rows of '
                          f'{self.length}.')
-    request, ids = self._request(tokens, ids, lengths)
+    request, ids = self._request(tokens, ids, lengths, prefix, prefix_lengths)
     new = _encode(*self._models, request, self._seed, ids, self._settings)
-    self._waiting.append((new, list(enumerate(tags))))
+    self._waiting.append((new, [(place, entry, sample) for place, entry in enumerate(map(_Input, tags))
+                                for sample in range(self._samples)]))
 
   def forget_waiting(self) -> None:
-    """Nothing waits any more."""
-    self._waiting.clear()
+    """No input waits any more of which no sample has had a row."""
+    begun = {row[0] for row in self._rows if row is not None}
+    left = [(new, [w for w in left if w[1] in begun or w[1].ended]) for new, left in self._waiting]
+    self._waiting = collections.deque((new, kept) for new, kept in left if kept)
 
   def compile(self, tokens: Int[np.ndarray, 'n S'], ids: Int[np.ndarray, ' n'],
-              lengths: Int[np.ndarray, ' n'] | None = None) -> None:
+              lengths: Int[np.ndarray, ' n'] | None = None, prefix: Int[np.ndarray, 'n P'] | None = None,
+              prefix_lengths: Int[np.ndarray, ' n'] | None = None) -> None:
     """Compiles what inputs of this shape need, and runs all of it but an iteration."""
-    request, ids = self._request(tokens, ids, lengths)
+    request, ids = self._request(tokens, ids, lengths, prefix, prefix_lengths)
     new = _encode(*self._models, request, self._seed, ids, self._settings)
-    self._place(new, {})
+    self._place(new, [])
     self._iterate(0)
     jax.block_until_ready(self._state.status)
 
   def advance(self) -> None:
     """Gives the free rows to inputs that wait, and iterates; returns before the device has done it."""
-    free = collections.deque(row for row, tag in enumerate(self._tags) if tag is None)
+    free = collections.deque(row for row, of in enumerate(self._rows) if of is None)
     while free and self._waiting:
       new, left = self._waiting[0]
-      placed = {}
+      placed = []
       while free and left and len(placed) < self.hand_back:
-        row = free.popleft()
-        placed[row], self._tags[row] = left.pop(0)
+        row, (place, entry, sample) = free.popleft(), left.pop(0)
+        self._rows[row] = entry, sample
+        placed.append((row, place, sample))
       if not left:
         self._waiting.popleft()
       self._place(new, placed)
     self._advancing = self._iterate(min(self.rows, len(free) + self.hand_back))
 
   def ended(self) -> tuple[list, Result]:
-    """Waits for the last `advance`: tags of the inputs that have ended, whose rows are free now, and their results."""
+    """Waits for the last `advance`: the inputs that have ended with it, and frees the rows that have.
+
+    Returns:
+      The tags of n inputs of which all samples have ended, and their results: rows b0 s0, b0 s1, ... of K samples.
+    """
     assert self._advancing is not None, 'advance comes first'
     iterations, result = jax.device_get(self._advancing)
     self._advancing = None
     self.iterations += int(iterations)
-    rows = [row for row, tag in enumerate(self._tags) if tag is not None and result.status[row]]
-    tags = [self._tags[row] for row in rows]
-    for row in rows:
-      self._tags[row] = None
-    return tags, jax.tree.map(lambda x: x[np.array(rows, int)], result)
+    rows_of_result = lambda start, stop: jax.tree.map(lambda x: x[start:stop], result)
+    whole = []
+    for row, of in enumerate(self._rows):
+      if of is not None and result.status[row]:
+        (entry, sample), self._rows[row] = of, None
+        entry.ended[sample] = rows_of_result(row, row + 1)
+        if len(entry.ended) == self._samples:
+          whole.append(entry)
+    parts = [entry.ended[sample] for entry in whole for sample in range(self._samples)]
+    return _tags(whole), jax.tree.map(lambda *rows: np.concatenate(rows), rows_of_result(0, 0), *parts)
 
-  def _place(self, new: State, placed: dict[int, int]) -> None:
-    """Rows of this loop -> of the new ones; at most `hand_back`."""
-    chosen, rows = np.zeros(self.hand_back, np.int32), np.full(self.hand_back, self.rows, np.int32)
-    rows[:len(placed)], chosen[:len(placed)] = list(placed), list(placed.values())
-    self._state = _put(self._state, new, chosen, rows, self._shardings)
+  def _place(self, new: State, placed: list[tuple[int, int, int]]) -> None:
+    """Puts in at most `hand_back` rows: (row of this loop, place among the new ones, sample)."""
+    nothing = (self.rows, 0, 0)
+    rows, chosen, samples = np.array(placed + [nothing] * (self.hand_back - len(placed)), np.int32).T
+    self._state = _put(self._state, new, chosen, samples, rows, self._shardings)
 
   def _iterate(self, until: int) -> tuple[jax.Array, Result]:
     self._state, iterations, result = _advance(
@@ -139,7 +168,8 @@ class Running:
 
   def _empty(self) -> tuple[State, tuple | None]:
     """Rows that do not run, and on a mesh how they lie there: as an iteration leaves them."""
-    request, ids = self._request(np.ones((1, self.length), np.int32))
+    none = (np.zeros((1, self.prefix_length), np.int32), np.zeros(1, np.int32)) if self.prefix_length else ()
+    request, ids = self._request(np.ones((1, self.length), np.int32), None, None, *none)
 
     def iterated(target, drafter, request, ids):
       state = rows_of.start(target, drafter, request, jnp.uint32(self._seed), ids, self._settings, self._settings.room)
@@ -151,11 +181,17 @@ class Running:
       shardings = tuple(jax.tree.leaves(compilation.jit(iterated).lower(*arguments).compile().output_shardings))
     return jax.jit(lambda: _laid(rows_of.idle(shapes), shardings))(), shardings
 
-  def _request(self, tokens, ids=None, lengths=None):
+  def _request(self, tokens, ids=None, lengths=None, prefix=None, prefix_lengths=None):
     """Of B rows: the last input fills up what is missing."""
     fill = lambda x: None if x is None else np.concatenate([x, np.repeat(x[-1:], self.rows - len(x), 0)])
     target, drafter = self._models
-    return inputs.request(target, drafter, fill(tokens), fill(lengths), fill(ids), self._settings.max_decode_len, ())
+    return inputs.request(target, drafter, fill(tokens), fill(lengths), fill(ids), self._settings.max_decode_len, (),
+                          fill(prefix), fill(prefix_lengths))
+
+
+def _tags(entries: Iterable[_Input]) -> list:
+  """Of each input once, in their order."""
+  return [entry.tag for entry in dict.fromkeys(entries)]
 
 
 @functools.partial(compilation.jit, static_argnames='settings')
@@ -164,8 +200,8 @@ def _encode(target, drafter, request, seed, ids, settings: Settings) -> State:
 
 
 @functools.partial(jax.jit, static_argnames='shardings', donate_argnames='state')
-def _put(state: State, new: State, chosen, rows, shardings) -> State:
-  return _laid(rows_of.put(state, new, chosen, rows), shardings)
+def _put(state: State, new: State, chosen, samples, rows, shardings) -> State:
+  return _laid(rows_of.put(state, new, chosen, samples, rows), shardings)
 
 
 @functools.partial(compilation.jit, static_argnames=('settings', 'shardings'), donate_argnames='state')

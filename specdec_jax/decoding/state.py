@@ -4,6 +4,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 
 from specdec_jax.decoding.settings import Settings
@@ -51,11 +52,12 @@ def row_keys(seed: jax.Array, ids: jax.Array) -> jax.Array:
   return jax.vmap(jax.random.fold_in, (None, 0))(key, ids)
 
 
-def sample_keys(keys: jax.Array, num_samples: int) -> jax.Array:
-  """Typed keys [B * num_samples] of each row's samples, of keys [B]; the first of a row is its own key."""
-  others = jax.vmap(lambda key: jax.random.fold_in(key, _SAMPLES))(keys)
-  of_sample = lambda sample: jax.vmap(jax.random.fold_in, (0, None))(others, sample) if sample else keys
-  return jnp.stack([of_sample(sample) for sample in range(num_samples)], axis=1).reshape(-1)
+def sample_keys(keys: jax.Array, samples: jax.Array) -> jax.Array:
+  """Typed keys [B] of a sample of each row, int32 [B], whose own keys are given; sample 0 has the row's own key."""
+  def one(key, sample):
+    return jnp.where(sample == 0, key, jax.random.fold_in(jax.random.fold_in(key, _SAMPLES), sample))
+
+  return jax.vmap(one)(keys, samples)
 
 
 def start(target, drafter, request: Request, seed: jax.Array, ids: jax.Array, settings: Settings,
@@ -68,7 +70,7 @@ def start(target, drafter, request: Request, seed: jax.Array, ids: jax.Array, se
   """
   prefix, prefix_lengths = target.decoder_prefix(
       request.tokens, request.lengths, request.given, request.given_lengths)
-  num_slots, times = prefix.shape[1] + room, settings.num_samples
+  num_slots, times, keys = prefix.shape[1] + room, settings.num_samples, row_keys(seed, ids)
   with jax.named_scope('target_encoder'):
     target_cache = target.prefilled(request.tokens, num_slots, request.given)
   with jax.named_scope('draft_encoder'):
@@ -77,11 +79,13 @@ def start(target, drafter, request: Request, seed: jax.Array, ids: jax.Array, se
     target_cache = target.repeated(target_cache, times)
     prefix, prefix_lengths, drafter_state = jax.tree.map(
         lambda x: jnp.repeat(x, times, axis=0), (prefix, prefix_lengths, drafter_state))
+    inputs, samples = np.divmod(np.arange(len(prefix)), times)
+    keys = sample_keys(keys[inputs], jnp.asarray(samples, jnp.int32))
   batch = len(prefix)
   return State(
       text=Text(history=jnp.pad(prefix, ((0, 0), (0, room))), position=prefix_lengths - 1,
                 prefix_end=prefix_lengths - 1),
-      keys=sample_keys(row_keys(seed, ids), times),
+      keys=keys,
       status=jnp.full(batch, int(Status.RUNNING), jnp.int32),
       scores=jnp.zeros(batch, jnp.float32),
       stats=Stats.zeros(batch, settings.tree),
@@ -100,22 +104,23 @@ def idle(shapes: State) -> State:
   return state.replace(status=jnp.full(shapes.status.shape, int(Status.LENGTH), jnp.int32))
 
 
-def put(state: State, new: State, chosen: jax.Array, rows: jax.Array) -> State:
+def put(state: State, new: State, chosen: jax.Array, samples: jax.Array, rows: jax.Array) -> State:
   """Puts rows in the places of rows that have ended, of which nothing stays.
 
   Args:
     state: of B rows.
     new: rows from `start`, of inputs that may be shorter, with room or without: what their arrays are smaller by is
       filled up with zeros, which are no tokens and nothing that is seen.
-    chosen: int32 [n], which of the new rows.
+    chosen: int32 [n], which of the new rows; one may come several times.
+    samples: int32 [n], which sample of its input each is.
     rows: int32 [n], the places that they get; B drops one.
   """
-  def one(old, arrays):
-    taken = arrays[chosen]
+  def one(old, taken):
     widths = [(0, 0), *((0, b - a) for a, b in zip(taken.shape[1:], old.shape[1:]))]
     return old.at[rows].set(jnp.pad(taken, widths) if any(after for _, after in widths) else taken, mode='drop')
 
-  return jax.tree.map(one, state, new)
+  taken = jax.tree.map(lambda x: x[chosen], new)
+  return jax.tree.map(one, state, taken.replace(keys=sample_keys(taken.keys, samples)))
 
 
 def finish(state: State, settings: Settings) -> Result:

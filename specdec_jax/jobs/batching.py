@@ -21,12 +21,21 @@ class Batch:
     tokens: int32, padded on the right; rows n to B repeat row n - 1 and are dropped afterwards.
     ids: what the random keys come from.
     lengths: int32, of a decoder-only model's prompts; None of encoder inputs.
+    prefix, prefix_lengths: int32, target prefixes padded on the right, and how many tokens each has; None where the
+      inputs have none.
   """
 
   indices: Int[ndarray, ' n']
   tokens: Int[ndarray, 'B S']
   ids: Int[ndarray, ' B']
   lengths: Int[ndarray, ' B'] | None = None
+  prefix: Int[ndarray, 'B P'] | None = None
+  prefix_lengths: Int[ndarray, ' B'] | None = None
+
+  @property
+  def arrays(self) -> tuple:
+    """What `Running.encode` takes of it."""
+    return self.tokens, self.ids, self.lengths, self.prefix, self.prefix_lengths
 
 
 def bucket_lengths(max_input_len: int, buckets: Sequence[int] = ()) -> list[int]:

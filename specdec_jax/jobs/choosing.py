@@ -90,8 +90,11 @@ def settled(target: Model, method: Method, options: InputOptions, examples: Iter
   if hosts.index() == 0:
     record = claims.kept(output_dir, 'chosen')
     if record is None:
-      first = options.encode(target, itertools.islice(examples, EXAMPLES))
-      record = choose(target, method, first_batches(options, first)).record
+      # One text of each and without prefixes, since what is measured after it reads whole texts.
+      plain = [dataclasses.replace(e, target_prefix=None) for e in itertools.islice(examples, EXAMPLES)]
+      options = dataclasses.replace(options, max_target_prefix_len=0)
+      batches = first_batches(options, options.encode(target, plain))
+      record = choose(target, dataclasses.replace(method, num_samples=1), batches).record
       claims.keep(output_dir, 'chosen', record)
   choice = Choice.of(hosts.gather('chosen', record)[0])
   note(f"{method.auto} = 'auto': {choice.name}. {choice.reason}")

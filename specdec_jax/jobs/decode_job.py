@@ -1,24 +1,21 @@
 """A decode job: the models, the method and the inputs' shapes, which decoding and compiling ahead share."""
 
-import contextlib
 import dataclasses
-import itertools
 from collections.abc import Iterable
 
 import jax
 
-from specdec_jax import stopping
 from specdec_jax.data.examples import Example
 from specdec_jax.decoding.running import Running
-from specdec_jax.errors import InputError, RunFailed, SettingError
+from specdec_jax.errors import SettingError
 from specdec_jax.files import mirror
-from specdec_jax.jobs import choosing, claims, compilations, fingerprint, output, sharing, stream, work
+from specdec_jax.jobs import choosing, claims, compilations, fingerprint, output, work
+from specdec_jax.jobs.carrying_out import carry_out, check_failed, surveyed
+from specdec_jax.jobs.given_outputs import LongestPrefix
 from specdec_jax.jobs.inputs import InputOptions
 from specdec_jax.jobs.methods import Method
-from specdec_jax.jobs.predictions import FAILED, Predictions
 from specdec_jax.jobs.progress import Progress
 from specdec_jax.model import Model
-from specdec_jax.notes import note
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -29,11 +26,20 @@ class DecodeJob:
     target: whose distribution the texts follow.
     method: with a drafter or without.
     options: of the inputs; they give the shapes that are compiled.
+    best_first: of several samples of an input, whether the one of the highest score comes first in its line.
+    longest_prefix: make room for the longest target prefix among the examples, and not for what the options say.
   """
 
   target: Model
   method: Method
   options: InputOptions
+  best_first: bool = False
+  longest_prefix: bool = False
+
+  def __post_init__(self):
+    if self.best_first and self.method.num_samples == 1:
+      raise SettingError('best_first = True would be ignored: there is one sample of each input; set num_samples, or '
+                         'leave it out.')
 
   def compile(self) -> dict[str, int]:
     """Compiles a program for each bucket of inputs, by decoding a batch of its shape once, and says so.
@@ -52,8 +58,7 @@ class DecodeJob:
           fitting = min(n for n in loops if n >= length)
           if loop is None or loop.length != fitting:
             loop = self._start(fitting)
-          batch = self.options.any_batch(self.target, length)
-          loop.compile(batch.tokens, batch.ids, batch.lengths)
+          loop.compile(*self.options.any_batch(self.target, length).arrays)
         progress.add(1)
     found = {'compiled': counts['cache_misses'], 'found': counts['cache_hits']}
     print(f"Batches of {self.options.batch_size} inputs of {', '.join(map(str, lengths))} tokens: "
@@ -66,42 +71,32 @@ class DecodeJob:
     Returns:
       The summary; {} but on process 0.
     """
-    if iter(examples) is examples:  # it can be gone through only once
-      examples = list(examples)
-    ids, digest = stream.survey(examples)
-    if not len(ids):
-      raise InputError('There are no examples to decode: the input is empty.')
+    longest = LongestPrefix(self.target)
+    examples, ids, digest = surveyed(examples, longest)
     digests = {'inputs': digest, 'target': fingerprint.of_weights(self.target),
                'drafter': fingerprint.of_weights(self.method.drafter)}
     claims.tie_contents(output_dir, digests)
-    job = dataclasses.replace(self, method=choosing.settled(
-        self.target, self.method, self.options, examples, output_dir))
-    predictions = Predictions(output_dir, ids)
-    done, failed = sharing.earlier(predictions, output_dir, digests)
-    if done.any():
-      note(f'{done.sum()} of {len(ids)} examples were decoded before.')
-    fresh, again = sharing.share(~(done | failed)), sharing.share(failed)  # what failed before goes last
-    read = itertools.chain.from_iterable(
-        stream.windows(examples, wanted, self.target, self.options) for wanted in (fresh, again) if wanted.any())
-    going_on = lambda: (f'{predictions.num_done} examples are in {mirror.shown(predictions.partial_path)}, and the '
-                        'same command goes on with the rest')
-    with contextlib.closing(predictions), stopping.hint(going_on):
-      with Progress(int((fresh | again).sum()), job.method.name) as progress, stream.Ahead(read) as windows:
-        decoding = work.Work(job._start, self.target, self.options, predictions, progress)
-        decoding.do(windows)
-      timing = sharing.merge(predictions, decoding.timing)
-      if timing is None:  # process 0 writes the rest
-        return {}
-      predictions.finish()
-    summary = {'method': job.method.name, 'examples': len(ids), **work.totals(predictions), **timing,
-               'predictions': mirror.shown(predictions.path)}
+    options = self.options
+    if self.longest_prefix:
+      options = dataclasses.replace(options, max_target_prefix_len=longest.padded)
+    method = choosing.settled(self.target, self.method, options, examples, output_dir)
+    job = dataclasses.replace(self, method=method, options=options)
+    worker = lambda predictions, progress: work.Work(
+        job._start, self.target, options, predictions, progress, self.best_first)
+    found = carry_out(output_dir, examples, ids, digests, self.target, options, method.name, worker)
+    if found is None:
+      return {}
+    predictions, timing = found
+    samples = method.num_samples
+    summary = {'method': method.name, 'examples': len(ids), **({'num_samples': samples} if samples > 1 else {}),
+               **work.totals(predictions), **timing, 'predictions': mirror.shown(predictions.path)}
     output.write_json(output_dir, 'summary.json', summary)
-    print(f"{summary['examples']} examples, {summary['tokens']} tokens in {summary['predictions']}"
-          f" ({job.method.name}; {timing['tokens_per_second'] or 0:.1f} tokens/s now)")
-    if predictions.failed.any():
-      raise RunFailed(f'{predictions.failed.sum()} of {len(ids)} examples failed '
-                      f'(status {FAILED} in {summary["predictions"]}); run again to retry them.')
+    of_each = f' of {samples} samples each' if samples > 1 else ''
+    print(f"{summary['examples']} examples{of_each}, {summary['tokens']} tokens in {summary['predictions']}"
+          f" ({method.name}; {timing['tokens_per_second'] or 0:.1f} tokens/s now)")
+    check_failed(predictions)
     return summary
 
   def _start(self, length: int) -> Running:
-    return self.method.running(self.target, self.options.batch_size, length)
+    return self.method.running(self.target, self.options.batch_size, length,
+                               prefix_length=self.options.max_target_prefix_len)

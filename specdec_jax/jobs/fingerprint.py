@@ -12,10 +12,12 @@ from specdec_jax.model import Model
 
 
 def of_examples(examples: Iterable) -> str:
-  """Of the ids, texts, references and token ids, in their order."""
+  """Of all that the examples hold, in their order."""
   seen = hashlib.sha256()
   for example in examples:
-    for part in (example.id, example.text, example.reference, *(example.tokens or ())):
+    of_output = (example.target_prefix, example.targets, example.label)
+    for part in (example.id, example.text, example.reference, *(example.tokens or ()),
+                 *(of_output if any(of_output) else ())):
       seen.update(f'{type(part).__name__} {part}\0'.encode('utf-8', 'surrogatepass'))
   return seen.hexdigest()
 

@@ -11,6 +11,7 @@ from specdec_jax import arguments
 from specdec_jax.data.examples import Example
 from specdec_jax.data.padding import pad_rows
 from specdec_jax.errors import InputError
+from specdec_jax.jobs import given_outputs
 from specdec_jax.jobs.batching import Batch, bucket_lengths, key_id, loop_lengths
 from specdec_jax.jobs.progress import Progress
 from specdec_jax.model import Model
@@ -36,6 +37,8 @@ class Inputs:
     prompts: whether they are a decoder-only model's.
     pad_id: what the model's inputs are padded with.
     cut_places: places of those that were cut.
+    prefixes: token ids of each one's target prefix.
+    targets: token ids of each one's targets, where a run scores them.
   """
 
   examples: Sequence[Example]
@@ -44,6 +47,8 @@ class Inputs:
   prompts: bool = False
   pad_id: int = 0
   cut_places: frozenset[int] = frozenset()
+  prefixes: Sequence[list[int]] = ()
+  targets: Sequence[list[list[int]]] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,6 +62,7 @@ class InputOptions:
       encoder's input its beginning and EOS.
     prefix: put before every input, such as T5's 'translate English to German: '.
     buckets: lengths that inputs are padded to, a compilation each; powers of two from 16 by default.
+    max_target_prefix_len: longest target prefix in tokens, which all are padded to; 0 where none is allowed.
   """
 
   batch_size: int = 1
@@ -64,6 +70,7 @@ class InputOptions:
   long_inputs: str = 'refuse'
   prefix: str = ''
   buckets: Sequence[int] = ()
+  max_target_prefix_len: int = 0
 
   def __post_init__(self):
     for name, check in CHECKS.items():
@@ -111,10 +118,12 @@ class InputOptions:
     texts = [self.prefix + e.text for e in examples if e.tokens is None and e.text is not None]
     tokenized = iter(_tokenized(model, texts))
     prompts = model.config.decoder_only
-    rows, refused, cut = [], {}, []
+    rows, prefixes, refused, cut = [], [], {}, []
     for i, example in enumerate(examples):
+      prefix: list[int] = []
       try:
         row = next(tokenized) if example.tokens is None else self._ids(model, example)
+        prefix = self._prefix(model, example)
         if not row:
           raise InputError(f'Example {example.id} is an empty prompt; a decoder-only model needs a token to go on '
                            'from.')
@@ -126,7 +135,8 @@ class InputOptions:
         row = row[-self.max_input_len:] if prompts else row[:self.max_input_len - 1] + row[-1:]
         cut.append(i)
       rows.append(row)
-    return Inputs(examples, rows, len(cut), prompts, model.config.pad_id, frozenset(cut)), refused
+      prefixes.append(prefix)
+    return Inputs(examples, rows, len(cut), prompts, model.config.pad_id, frozenset(cut), prefixes), refused
 
   def _ids(self, model: Model, example: Example) -> list[int]:
     """The token ids of an example that is given by them."""
@@ -134,10 +144,7 @@ class InputOptions:
     if self.prefix:
       raise InputError(f'Example {example.id} is given by token ids, before which no text can stand: leave prefix out, '
                        'and give its ids with the others.')
-    beyond = next((i for i in ids if i >= model.num_tokens), None)
-    if beyond is not None:
-      raise InputError(f'Example {example.id} has the token id {beyond}, but the model has ids 0 to '
-                       f'{model.num_tokens - 1}; were they made with another vocabulary?')
+    given_outputs.check_known(model, ids, f'Example {example.id}')
     if model.config.decoder_only:
       return ids
     ends = ' or '.join(map(str, model.eos_ids))
@@ -147,6 +154,16 @@ class InputOptions:
     if model.config.pad_id in ids:
       raise InputError(f'Example {example.id} has the token id {model.config.pad_id}, which is padding; leave it out.')
     return ids
+
+  def _prefix(self, model: Model, example: Example) -> list[int]:
+    """The ids of an example's target prefix."""
+    prefix, most = given_outputs.prefix_tokens(model, example), self.max_target_prefix_len
+    if prefix and not most:
+      raise InputError(f'Example {example.id} has a target prefix, which this run does not take; leave it out.')
+    if len(prefix) > most:
+      raise InputError(f'Example {example.id} has a target prefix of {len(prefix)} tokens, and max_target_prefix_len '
+                       f'is {most}.')
+    return prefix
 
   def batches(self, inputs: Inputs, indices: Iterable[int] | None = None) -> list[Batch]:
     """Full batches over the inputs at `indices` (all by default), the longest first.
@@ -176,14 +193,23 @@ class InputOptions:
   def _batch(self, inputs: Inputs, rows: list[int], length: int, members: list[int]) -> Batch:
     return Batch(indices=np.array(members), tokens=pad_rows([inputs.rows[i] for i in rows], length, inputs.pad_id),
                  ids=np.array([key_id(inputs.examples[i].id) for i in rows]),
-                 lengths=np.array([len(inputs.rows[i]) for i in rows], np.int32) if inputs.prompts else None)
+                 lengths=np.array([len(inputs.rows[i]) for i in rows], np.int32) if inputs.prompts else None,
+                 **self._prefixes([inputs.prefixes[i] for i in rows]))
 
   def any_batch(self, model: Model, length: int) -> Batch:
     """A batch with the shapes and types of those of inputs that are padded to `length`."""
     rows = np.arange(self.batch_size)
     lengths = np.full(self.batch_size, length, np.int32) if model.config.decoder_only else None
     return Batch(indices=rows, ids=rows, lengths=lengths,
-                 tokens=np.full((self.batch_size, length), model.eos_id, np.int32))
+                 tokens=np.full((self.batch_size, length), model.eos_id, np.int32),
+                 **self._prefixes([[]] * self.batch_size))
+
+  def _prefixes(self, prefixes: list[list[int]]) -> dict[str, np.ndarray]:
+    """The fields of a `Batch` for target prefixes."""
+    if not self.max_target_prefix_len:
+      return {}
+    return {'prefix': pad_rows(prefixes, self.max_target_prefix_len),
+            'prefix_lengths': np.array(list(map(len, prefixes)), np.int32)}
 
 
 def _tokenized(model: Model, texts: list[str]) -> list[list[int]]:

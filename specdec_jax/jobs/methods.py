@@ -30,6 +30,7 @@ class Method:
     verification: 'token', the default, or for chains 'block'; only with a drafter.
     auto: 'gamma' or 'tree' where that is still to be chosen (see `choosing`); such a method decodes nothing.
     sampling, max_decode_len, seed, logits_processors: as in `speculative_decode`.
+    num_samples: texts of each input.
     trace: keep what each iteration drafted and accepted; only with a drafter.
   """
 
@@ -43,6 +44,7 @@ class Method:
   max_decode_len: int = 128
   seed: int = 0
   logits_processors: Sequence[Callable] = ()
+  num_samples: int = 1
   trace: bool = False
 
   def __post_init__(self):
@@ -90,13 +92,15 @@ class Method:
     return f'drafter: {self.drafter.name}, {shape}{by_block}{inexact}'
 
   def __call__(self, target: Model, batch: Batch) -> Result:
-    """Decodes a batch: its ids and, of prompts, its lengths are those of its inputs."""
+    """Decodes a batch by what it holds of its inputs: ids, target prefixes and, of prompts, lengths."""
+    several: dict[str, Any] = dict(target_prefix=batch.prefix, target_prefix_lengths=batch.prefix_lengths,
+                                   num_samples=self.num_samples)
     if self.drafter is None:
-      return autoregressive_decode(target, batch.tokens, **self._arguments(batch))
-    return speculative_decode(target, self.drafter, batch.tokens, trace=self.trace, **self._arguments(batch))
+      return autoregressive_decode(target, batch.tokens, **several, **self._arguments(batch))
+    return speculative_decode(target, self.drafter, batch.tokens, trace=self.trace, **several, **self._arguments(batch))
 
   def stream(self, target: Model, batch: Batch) -> Stream:
-    """The same of a batch of one input, iteration by iteration."""
+    """The same of a batch of one input without a target prefix, iteration by iteration."""
     return stream(target, self.drafter, batch.tokens, **self._arguments(batch))
 
   def _arguments(self, batch: Batch) -> dict[str, Any]:
@@ -108,10 +112,11 @@ class Method:
     return common | dict(tree=self.shape, lenience=1.0 if self.lenience is None else self.lenience,
                          verification=self.verification or 'token')
 
-  def running(self, target: Model, rows: int, length: int, hand_back: int | None = None) -> Running:
+  def running(self, target: Model, rows: int, length: int, hand_back: int | None = None,
+              prefix_length: int = 0) -> Running:
     """A loop that decodes by these settings, see `Running`; without a trace."""
     return running_decode(target, self.drafter, rows=rows, length=length, tree=self.shape, sampling=self.sampling,
                           max_decode_len=self.max_decode_len, seed=self.seed,
                           lenience=1.0 if self.lenience is None else self.lenience,
                           verification=self.verification or 'token', logits_processors=self.logits_processors,
-                          hand_back=hand_back)
+                          num_samples=self.num_samples, prefix_length=prefix_length, hand_back=hand_back)

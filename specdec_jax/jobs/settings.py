@@ -61,5 +61,9 @@ OF_METHOD = {
     'tree': arguments.optional(tree), 'lenience': arguments.optional(LENIENCE),
     'verification': arguments.optional(VERIFICATION), 'sampling': SAMPLING, 'seed': SEED,
     'logits_processors': arguments.tuple_of(arguments.function, empty=True)}
+# What a run that keeps several texts of an input, or texts that go on from given ones, has beside.
+OF_SAMPLES = {
+    'num_samples': arguments.at_least(1), 'best_first': arguments.flag,
+    'max_target_prefix_len': arguments.optional(arguments.between(0, checks.MOST_TOKENS))}
 # What of them a job may choose itself.
 AUTOMATIC = {'gamma': arguments.optional(gamma_or_auto), 'tree': arguments.optional(tree_or_auto)}

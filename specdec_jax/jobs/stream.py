@@ -8,7 +8,7 @@ import array
 import dataclasses
 import queue
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,8 +57,12 @@ class Window:
       yield [Item(self, place, length) for place in members]
 
 
-def survey(examples: Iterable[Example]) -> tuple[Ids, str]:
+def survey(examples: Iterable[Example], see: Callable[[Example], None] | None = None) -> tuple[Ids, str]:
   """What a job is tied to: the ids of all examples, which differ, and a digest of all their contents.
+
+  Args:
+    examples: of the job.
+    see: called with each of them.
 
   Raises:
     InputError: two have one id.
@@ -68,6 +72,8 @@ def survey(examples: Iterable[Example]) -> tuple[Ids, str]:
   def counted():
     for example in examples:
       numbers.append(number(example.id))
+      if see is not None:
+        see(example)
       yield example
 
   digest = fingerprint.of_examples(counted())

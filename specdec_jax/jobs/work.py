@@ -3,6 +3,7 @@
 While the device iterates, the host writes what ended before and reads what comes next.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -33,9 +34,9 @@ class Work:
   """
 
   def __init__(self, start: Callable[[int], Running], target: Model, options: InputOptions, predictions: Predictions,
-               progress: Progress):
-    """`start` makes the loop for inputs of up to so many tokens."""
-    self._start, self._target, self._options = start, target, options
+               progress: Progress, best_first: bool = False):
+    """`start` makes the loop for inputs of up to so many tokens; `best_first` is of `records`."""
+    self._start, self._target, self._options, self._best_first = start, target, options, best_first
     self._predictions, self._progress = predictions, progress
     self._loops: dict[int, Running] = {}  # by length
     self._compiled: set[tuple[int, int]] = set()  # lengths of loop and inputs
@@ -135,8 +136,7 @@ class Work:
     return loop
 
   def _arrays(self, group: list[Item]) -> tuple:
-    batch = self._options.batch(group[0].window.inputs, [item.place for item in group], group[0].length)
-    return batch.tokens, batch.ids, batch.lengths
+    return self._options.batch(group[0].window.inputs, [item.place for item in group], group[0].length).arrays
 
   def _try(self, loop: Running, call: Callable[[], Any], beside: Iterable[Item] = ()) -> bool:
     """Calls something of a loop; where it fails, all that the loop holds, and what stands beside, goes on alone."""
@@ -195,11 +195,12 @@ class Work:
       return
     items, result = ended
     try:
-      lines = records(self._target, items, result)
+      lines = records(self._target, items, result, self._best_first)
     except Exception as e:
       if len(items) > 1:
-        for row, item in enumerate(items):
-          self._ended = [item], jax.tree.map(lambda x, row=row: x[row:row + 1], result)
+        samples = len(result.lengths) // len(items)
+        for start, item in zip(range(0, len(result.lengths), samples), items):
+          self._ended = [item], jax.tree.map(lambda x, at=start: x[at:at + samples], result)
           self._write()
         return
       self._failures += 1
@@ -217,30 +218,41 @@ class Work:
     self._progress.add(len(items), tokens, ', '.join(words))
 
   def _fail(self, item: Item, error: Exception | str) -> None:
-    reason = ' '.join(str(error).split())[:500] or type(error).__name__
-    example = item.window.inputs.examples[item.place]
-    note(f'example {example.id!r} failed: {reason}')
-    self._predictions.add({item.window.indices[item.place]: {'id': example.id, 'status': FAILED, 'error': reason}})
+    self._predictions.add(failed_line(item, error))
     self._progress.add(1)
 
 
-def records(target: Model, items: list[Item], result: Result) -> dict[int, dict]:
-  """The lines of inputs that have ended, by place in the job's input; the result has a row for each."""
+def failed_line(item: Item, error: Exception | str) -> dict[int, dict]:
+  """The line of an example that failed, by place in the job's input; it is said too."""
+  reason = ' '.join(str(error).split())[:500] or type(error).__name__
+  example = item.window.inputs.examples[item.place]
+  note(f'example {example.id!r} failed: {reason}')
+  return {item.window.indices[item.place]: {'id': example.id, 'status': FAILED, 'error': reason}}
+
+
+def records(target: Model, items: list[Item], result: Result, best_first: bool = False) -> dict[int, dict]:
+  """The lines of inputs that have ended, by place in the job's input.
+
+  Args:
+    target: whose texts they are.
+    items: the inputs.
+    result: rows b0 s0, b0 s1, ...: as many samples of each. Of several a line has a list, 'samples'.
+    best_first: the sample of the highest score comes first in that list, not sample 0.
+  """
   texts = ([None] * len(result.lengths) if target.vocabulary is None else
            target.decode(result.tokens, result.lengths))
+  samples = len(texts) // max(len(items), 1)
   lines = {}
-  for row, item in enumerate(items):
-    example, stats, score = item.window.inputs.examples[item.place], result.stats, float(result.scores[row])
-    line = {
-        'id': example.id, 'input': example.source, 'text': texts[row],
-        'tokens': result.tokens[row, :result.lengths[row]].tolist(),
-        'scores': score if np.isfinite(score) else None,
-        'status': Status(int(result.status[row])).name,
-        'statistics': {
-            **{n: int(getattr(stats, n)[row])
-               for n in ('target_calls', 'drafted', 'accepted', 'emitted')},
-            **{n: getattr(stats, n)[row].tolist()
-               for n in ('accepted_by_position', 'drafted_by_position', 'accepted_by_rank', 'offered_by_rank')}}}
+  for i, item in enumerate(items):
+    example = item.window.inputs.examples[item.place]
+    found = [_outcome(texts[row], result, row) for row in range(i * samples, (i + 1) * samples)]
+    if samples > 1:
+      found = [{'sample': sample, **one} for sample, one in enumerate(found)]
+      if best_first:  # of equal scores the earlier sample; one without a score last
+        found.sort(key=lambda one: -math.inf if one['scores'] is None else one['scores'], reverse=True)
+    line = {'id': example.id, 'input': example.source, **({'samples': found} if samples > 1 else found[0])}
+    if example.target_prefix is not None:
+      line['target_prefix'] = example.target_prefix
     if example.reference is not None:
       line['reference'] = example.reference
     if item.place in item.window.inputs.cut_places:
@@ -249,15 +261,28 @@ def records(target: Model, items: list[Item], result: Result) -> dict[int, dict]
   return lines
 
 
+def _outcome(text: str | None, result: Result, row: int) -> dict:
+  """What a line says of one row."""
+  score, stats = float(result.scores[row]), result.stats
+  return {
+      'text': text, 'tokens': result.tokens[row, :result.lengths[row]].tolist(),
+      'scores': score if np.isfinite(score) else None, 'status': Status(int(result.status[row])).name,
+      'statistics': {
+          **{n: int(getattr(stats, n)[row]) for n in ('target_calls', 'drafted', 'accepted', 'emitted')},
+          **{n: getattr(stats, n)[row].tolist()
+             for n in ('accepted_by_position', 'drafted_by_position', 'accepted_by_rank', 'offered_by_rank')}}}
+
+
 def totals(predictions: Predictions) -> dict:
-  """Counts over all predictions, JSON-ready."""
+  """Counts over all predictions, each sample of an input one, JSON-ready."""
   counts = dict.fromkeys(('target_calls', 'drafted', 'accepted', 'emitted'), 0)
   status, cut = {}, 0
   for record in predictions:
-    status[record['status']] = status.get(record['status'], 0) + 1
     cut += record.get('cut', False)
-    for name in counts:
-      counts[name] += record.get('statistics', {}).get(name, 0)
+    for one in record.get('samples', [record]):
+      status[one['status']] = status.get(one['status'], 0) + 1
+      for name in counts:
+        counts[name] += one.get('statistics', {}).get(name, 0)
   tokens, calls = counts.pop('emitted'), counts['target_calls']
   return {'cut_inputs': cut, 'status': status, 'tokens': tokens, **counts,
           'acceptance_rate': acceptance_rate(counts['accepted'], counts['drafted']),

@@ -23,6 +23,7 @@ class BeamMethod:
   drafter: ModelDrafter | Model | None = None
   draft_beams: int | None = None
   gamma: int | None = None
+  num_return: int | None = None
 
   @property
   def name(self) -> str:
@@ -32,7 +33,8 @@ class BeamMethod:
   def __call__(self, target: Model, batch: Batch) -> BeamResult:
     """Searches a batch."""
     return beam_search(target, batch.tokens, self.num_beams, self.alpha, self.max_decode_len,
-                       drafter=self.drafter, draft_beams=self.draft_beams, gamma=self.gamma)
+                       drafter=self.drafter, draft_beams=self.draft_beams, gamma=self.gamma,
+                       num_return=self.num_return)
 
 
 def figures_of(timed: Timed, batches) -> dict:
@@ -72,13 +74,19 @@ def compared(plain: Timed, drafted: Timed, batches, margin: float) -> dict:
 
 
 def texts(target, inputs, batches, plain, drafted, count) -> list[dict]:
-  """The first examples with their best texts."""
+  """The first examples with their best texts; where `num_return` says how many, with these, best first."""
   place = {int(index): (b, row) for b, batch in enumerate(batches)
            for row, index in enumerate(batch.indices)}
   shown = []
   for index in range(min(count, len(inputs.rows))):
     b, row = place[index]
     best = lambda timed, b=b, row=row: target.decode(timed.results[b].tokens[row, -1:])[0]
-    shown.append({'source': inputs.examples[index].source, 'plain': best(plain),
-                  'speculative': best(drafted), 'score': float(plain.results[b].scores[row, -1])})
+    found = plain.results[b]
+    one = {'source': inputs.examples[index].source, 'plain': best(plain), 'speculative': best(drafted),
+           'score': float(found.scores[row, -1])}
+    if plain.method.num_return is not None:
+      kept = np.flatnonzero(found.lengths[row])[::-1]  # slots that are not empty
+      one['beams'] = [{'text': text, 'score': float(score)} for text, score in zip(
+          target.decode(found.tokens[row, kept]), found.scores[row, kept])]
+    shown.append(one)
   return shown

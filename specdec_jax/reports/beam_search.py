@@ -56,4 +56,5 @@ def _texts(shown: list[dict]) -> str:
   for text in shown:
     lines.append(f"\n- source: {text['source']}\n  - plain: {text['plain']}\n"
                  f"  - speculative: {text['speculative']}\n  - score: {text['score']:.3f}\n")
+    lines += [f"  - beam {i}, {beam['score']:.3f}: {beam['text']}\n" for i, beam in enumerate(text.get('beams', ()), 1)]
   return ''.join(lines)

@@ -26,14 +26,14 @@ from specdec_jax.reports.words import model_name
 @arguments.checked(
     **settings.OF_INPUTS, drafter=settings.drafter, num_beams=arguments.at_least(1), alpha=arguments.not_negative,
     draft_beams=arguments.tuple_of(arguments.at_least(1)), gammas=arguments.tuple_of(settings.GAMMA),
-    repeats=arguments.at_least(1), tie_margin=arguments.optional(arguments.not_negative),
-    shown_examples=arguments.at_least(0))
+    num_return=arguments.optional(arguments.at_least(1)), repeats=arguments.at_least(1),
+    tie_margin=arguments.optional(arguments.not_negative), shown_examples=arguments.at_least(0))
 def beam(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Example] = gin.REQUIRED,
          drafter: ModelDrafter | Model = gin.REQUIRED, num_beams: int = 4, alpha: float = 0.6,
          draft_beams: Sequence[int] = (4, 8), gammas: Sequence[int] = (4,), batch_size: int = 1,
          repeats: int = 1, max_decode_len: int = 128, max_input_len: int = 512,
          long_inputs: str = 'refuse', prefix: str = '', buckets: Sequence[int] = (),
-         tie_margin: float | None = None, shown_examples: int = 3) -> dict:
+         tie_margin: float | None = None, shown_examples: int = 3, num_return: int | None = None) -> dict:
   """Writes report.json and report.md into output_dir and prints the table.
 
   Args:
@@ -47,6 +47,8 @@ def beam(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Examp
     tie_margin: difference of scores up to which another set of beams is a tie; by the
       target's dtype where None.
     shown_examples: how many texts are printed.
+    num_return: how many beams of each input are compared, the best; the printed examples show them all. By default
+      all beams are compared and the best is printed.
 
   Returns:
     The report.
@@ -57,7 +59,8 @@ def beam(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Examp
   options = InputOptions(batch_size=batch_size, max_input_len=max_input_len, long_inputs=long_inputs,
                          prefix=prefix, buckets=buckets)
   drafter = as_drafter(drafter)
-  plain = beams.BeamMethod(num_beams=num_beams, alpha=alpha, max_decode_len=max_decode_len)
+  plain = beams.BeamMethod(num_beams=num_beams, alpha=alpha, max_decode_len=max_decode_len,
+                           num_return=num_return)
   methods: list[Any] = [plain] + [dataclasses.replace(plain, drafter=drafter, draft_beams=u, gamma=g)
                                   for u, g in itertools.product(draft_beams, gammas)]
   inputs = options.encode(target, examples)

@@ -48,6 +48,8 @@ RUNS = {run.name: run for run in (
         several_hosts=True),
     Run('precompile', "Compile a decode job's programs ahead of it, and decode nothing.",
         ('inputs', 'drafter', 'sampling'), needs_drafter=False, several_hosts=True, needs=('decode',)),
+    Run('score', 'Score given outputs: log-likelihoods, and which of several is the likeliest.', ('inputs',),
+        needs_drafter=False, several_hosts=True),
     Run('compare', 'Time the target alone and speculative decoding over the same inputs, and say why.',
         ('inputs', 'drafter', 'samplings')),
     Run('beyond', "Count and time draft trees and block verification beside the paper's chain.",

@@ -72,21 +72,26 @@ def _pack(rows, length, seed):
 def read_predictions(path: str, vocabulary: Tokenizer) -> list[Pair]:
   """Inputs and the target's own tokens from the predictions of a decode run.
 
-  For distillation: the ids that the target emitted, not its text tokenised again.
-  Rows that did not end in EOS are left out, so that no cut-off text is learnt.
+  For distillation: the ids that the target emitted, not its text tokenised again. Every sample of an input is a pair,
+  and a target prefix stands before what went on from it. Texts that did not end in EOS are left out, so that no
+  cut-off text is learnt.
   """
   pairs, path = [], resolve(path)
   for number, line in raw_lines(path, 'predictions'):
     try:
       record = json_object(decoded(line))
-      if record['status'] == 'EOS':
-        pairs.append((vocabulary.encode(record['input']) + [vocabulary.eos_id], record['tokens']))
+      prefix = record.get('target_prefix', [])
+      prefix = vocabulary.encode(prefix) if isinstance(prefix, str) else prefix
+      for sample in record.get('samples', [record]):
+        if sample['status'] == 'EOS':
+          pairs.append((vocabulary.encode(record['input']) + [vocabulary.eos_id], prefix + sample['tokens']))
     except (BadLine, KeyError, TypeError) as e:
       raise InputError(f"'{path}', line {number + 1}: not a prediction of a decode run ({e}).") from None
   return pairs
 
 
-_OF_TASKS = {name: check for name, check in arguments.declared(task_examples).items() if name != 'vocabulary'}
+_OF_TASKS = {name: check for name, check in arguments.declared(task_examples).items()
+             if name not in ('vocabulary', 'target_prefix')}
 
 
 @arguments.checked(**_OF_TASKS, vocabulary=tokenizer.checked, max_source_len=arguments.at_least(1),

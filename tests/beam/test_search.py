@@ -45,6 +45,16 @@ def test_fewer_texts_than_beams():
     np.testing.assert_allclose(r.scores[source, 2:], [s for s, _ in wanted], atol=1e-5)
 
 
+def test_fewer_texts_are_returned_than_searched():
+  model = toy_beams.random_toy(3)
+  every, two = (sd.beam_search(model, SOURCES, WIDTH, 0.6, LENGTH, num_return=n) for n in (None, 2))
+  for name in ('tokens', 'lengths', 'scores'):
+    np.testing.assert_array_equal(getattr(two, name), getattr(every, name)[:, -2:])
+  for wrong in (0, WIDTH + 1):
+    with pytest.raises(ValueError, match=f'num_return is {wrong}; it must be a whole number from 1 to 4'):
+      sd.beam_search(model, SOURCES, WIDTH, 0.6, LENGTH, num_return=wrong)
+
+
 def test_one_beam_that_meets_no_eos_is_greedy():
   model = toy_beams.random_toy(5, eos=-30.0)
   r = sd.beam_search(model, SOURCES, 1, 0.6, 6)

@@ -15,6 +15,7 @@ FLAGS = {  # of each run's subcommand: enough for a configuration
     'check': [*PAIR, '--inputs=F'], 'complete': [*PAIR, '--prompt=P'], 'alphas': [*PAIR, '--inputs=F'],
     'beam': [*PAIR, '--inputs=F'], 'figures': [*PAIR, '--inputs=F'], 'throughput': [*PAIR, '--inputs=F'],
     'beyond': [*PAIR, '--inputs=F'],
+    'score': ['--target=T', '--inputs=F', '--targets=a', '--label=b', '--output_dir=O'],
     'plan': ['--output_dir=O'], 'plan_trees': ['--output_dir=O'],
     'train': ['--gin_file=configs/demo/train_draft.gin', '--output_dir=O'],
     'fit_ngram': ['--vocabulary=V', '--inputs=F', '--output_dir=O'], 'fit_vocabulary': ['--inputs=F', '--output_dir=O']}
@@ -100,6 +101,7 @@ def test_a_configuration_takes_the_place_of_the_blocks(tmp_path):
 
 
 @pytest.mark.parametrize('name, arguments, words', [
+    ('decode', ['--num_decodes=3'], r"no setting --num_decodes; .*\. T5X's num_decodes is decode\.num_samples here"),
     ('decode', ['--gama=3'], r'decode has no setting --gama; it has .*--gamma, .*--gin\.NAME=VALUE'),
     ('decode', ['target'], "unexpected argument 'target'; settings are given as --NAME=VALUE"),
     ('decode', ['--'], "unexpected argument '--'"),

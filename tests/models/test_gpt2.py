@@ -68,7 +68,7 @@ def test_alpha_sees_the_text_behind_each_prompt():
 @pytest.mark.parametrize('options, message', [
     ({'lengths': [6, 0, 3, 4]}, r'lengths go from 0 to 6; they must be 1 to 6'),
     ({'lengths': [7, 1, 3, 4]}, r'lengths go from 1 to 7;'),
-    ({'lengths': [6, 1, 3]}, r'lengths must be 4 integers, one a row of tokens'),
+    ({'lengths': [6, 1, 3]}, r'lengths must be integers of shape \[4\], one a row of tokens'),
     ({'max_decode_len': 13}, r'Row 0 has a prompt of 6 tokens; with max_decode_len = 13 that is 19 '
                              'positions, and the model has 18'),
 ])

@@ -50,6 +50,14 @@ def test_report_files(searched):
   assert text.count('- source:') == 3 and text.count('identical') == 2
 
 
+def test_the_beams_that_are_returned_are_shown(target, draft, examples, tmp_path):
+  result = beam_lib.beam(str(tmp_path), target, examples, ModelDrafter(draft), num_return=2, **SETTINGS)
+  text, report = result['texts'][0], (tmp_path / 'report.md').read_text()
+  scores = [beam['score'] for beam in text['beams']]
+  assert scores == sorted(scores, reverse=True) and scores[0] == text['score'] and len(scores) == 2
+  assert text['beams'][0]['text'] == text['plain'] and report.count('  - beam 2, ') == 3
+
+
 def test_unreliable_times_are_called_so(searched):
   text = beam_report.markdown({**searched[0], 'unreliable': ['plain: the median repeat took 40% longer']})
   assert '**Warning:** speed-up: these timings are unreliable' in text and 'beam.repeats of 3 or more' in text

@@ -40,6 +40,10 @@ def test_distils_on_the_tokens_that_the_target_emitted(tmp_path):
            {'id': 3, 'status': 'FAILED', 'error': 'out of something'}]
   path.write_text('\n'.join(map(json.dumps, lines)) + '\n')
   assert read_predictions(str(path), Letters()) == [([10, 1], [12, 1])]
+  of_sample = lambda status, *tokens: {'status': status, 'tokens': list(tokens)}
+  path.write_text(json.dumps({'input': 'a', 'target_prefix': 'b', 'samples': [
+      of_sample('EOS', 12, 1), of_sample('LENGTH', 13), of_sample('EOS', 1)]}))
+  assert read_predictions(str(path), Letters()) == [([10, 1], [11, 12, 1]), ([10, 1], [11, 1])]
   for bad in ('{"text": 1}', '{"status": "EOS"}', '5', '{', '{"status": "EOS", "input": 5}'):
     path.write_text(json.dumps(lines[0]) + f'\n{bad}\n')
     with pytest.raises(InputError, match='line 2: not a prediction'):

@@ -103,11 +103,36 @@ def test_texts_follow_the_targets_distribution(speculative, weights, batch):
   assert chisquare.texts(rows, np.where(rows[:, 0] == 1, 1, 2), exact) > chisquare.ACCEPT
 
 
-def test_prompts_and_states_without_a_draft_are_decoded_by_t5x(speculative, plain, weights, batch):
-  prompts = {**batch, 'decoder_input_tokens': np.pad(np.full((5, 2), 6, np.int32), ((0, 0), (1, 6)))}
-  tokens, _ = predict(speculative(), weights, prompts, prompt_with_targets=True)
-  np.testing.assert_array_equal(tokens, one_by_one(plain(), weights, prompts, prompt_with_targets=True)[0])
-  assert (tokens[:, :2] == 6).all()
+@pytest.fixture(scope='module')
+def prompts(batch):
+  """Of 0 to 8 tokens, one with its EOS; behind 8 there is room for one more."""
+  rows = [[], [6, 7], [5, 3, 9, 1], [4] * 8, [8]]
+  tokens = np.array([[0, *row, *[0] * (8 - len(row))] for row in rows], np.int32)
+  return {**batch, 'decoder_input_tokens': tokens}
+
+
+@pytest.mark.parametrize('options', [{'gamma': 3}, {'tree': TREE}], ids=['chain', 'tree'])
+@pytest.mark.parametrize('settings', [{'rescale_log_probs': False}, {'max_decode_steps': 3}])
+def test_prompts_are_gone_on_from_as_in_t5x(speculative, plain, weights, prompts, options, settings):
+  tokens, aux = predict(speculative(options, **settings), weights, prompts, prompt_with_targets=True)
+  wanted, aux_wanted = one_by_one(plain(**settings), weights, prompts, prompt_with_targets=True)
+  np.testing.assert_array_equal(tokens, wanted)
+  np.testing.assert_allclose(aux['scores'], aux_wanted['scores'], atol=1e-4)
+  assert tokens[1, :2].tolist() == [6, 7] and tokens[3, :8].tolist() == [4] * 8 and tokens[3, 8]
+
+
+def test_samples_after_prompts(speculative, weights, prompts):
+  decodes, aux = predict(speculative(temperature=0.7, topk=0), weights, prompts, prompt_with_targets=True,
+                         num_decodes=3, return_all_decodes=True)
+  own = predict(speculative(temperature=0.7, topk=0, rescale_log_probs=False), weights, prompts,
+                prompt_with_targets=True, num_decodes=3, return_all_decodes=True)
+  assert decodes.shape == (5, 3, 9) and (np.diff(aux['scores'], axis=1) >= 0).all()
+  assert (decodes[2, :, :3] == [5, 3, 9]).all() and len({row.tobytes() for row in decodes[2]}) > 1
+  assert {row.tobytes() for row in decodes[4]} == {row.tobytes() for row in own[0][4]}
+  assert not np.allclose(own[1]['scores'], aux['scores'], atol=1e-3)
+
+
+def test_states_without_a_draft_are_decoded_by_t5x(speculative, plain, weights, batch):
   np.testing.assert_array_equal(one_by_one(speculative(), weights, batch)[0], one_by_one(plain(), weights, batch)[0])
 
 
