@@ -123,6 +123,7 @@ def _size(tokenizer) -> int:
 def _around(tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
   """What a template puts before a text and after it; after a prompt it would end it."""
   probe = 'a'
+  tokenizer.encode('\U00010840')  # hardly any tokenizer has it: what stands for the unknown may be missing
   plain = tokenizer.encode(probe, add_special_tokens=False).ids
   whole = tokenizer.encode(probe, add_special_tokens=True).ids
   for at in range(len(whole) - len(plain) + 1):

@@ -184,6 +184,7 @@ DAMAGE = [
     ('code', 'vocab.json', lambda b: b'{"a": -1}', 'is not a file of the tokenizers library'),
     ('code', 'vocab.json', lambda b: b'[1]', 'is not a JSON object'),
     ('bert', 'vocab.txt', lambda b: b'', r'cannot encode a text \(WordPiece error'),
+    ('bert', 'vocab.txt', lambda b: b.replace(b'[UNK]', b'[UNL]'), r'cannot encode a text \(WordPiece error'),
     ('bert', 'vocab.txt', lambda b: b'\xff', 'is not UTF-8'),
     ('byt5', 'tokenizer_config.json', lambda b: b'{"tokenizer_class": "ByT5Tokenizer", "extra_ids": "5"}', 'extra_ids')]
 
