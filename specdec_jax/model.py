@@ -18,6 +18,7 @@ from specdec_jax.errors import SettingError
 from specdec_jax.models import cache as cache_lib
 from specdec_jax.models.config import GPT2Config, T5Config
 from specdec_jax.models.config_checks import check_eos
+from specdec_jax.models.hidden import COLLECTION, Hidden, found
 from specdec_jax.models.network import network
 
 
@@ -124,6 +125,29 @@ class Model(struct.PyTreeNode):
     """`prefill`, then one pass over decoder tokens that are given, int32 [B, G], padded on the right."""
     cache = self.prefill(tokens, cache_length)
     return cache if given is None else self.step(cache, given, jnp.zeros(len(given), jnp.int32))[1]
+
+  def with_hidden(self, method: str, *args) -> tuple[Any, Hidden]:
+    """What a pass returns ('prefill', 'step' or 'tree_step', with its arguments), and its hidden states."""
+    result, told = network(self.config).apply({'params': self.params}, *args, method=method, mutable=[COLLECTION])
+    return result, found(told)
+
+  def prefilled_with_hidden(self, tokens, cache_length: int, given=None) -> tuple[Any, Hidden]:
+    """`prefilled`, and the hidden states in it: of the prompts or of what is given, if there is any."""
+    cache, hidden = self.with_hidden('prefill', tokens, cache_length)
+    if given is not None:
+      (_, cache), of_given = self.with_hidden('step', cache, given, jnp.zeros(len(given), jnp.int32))
+      hidden = hidden.replace(last=of_given.last)
+    return cache, hidden
+
+  def embed(self, tokens) -> jax.Array:
+    """The embedding's rows of int32 [...]: [..., E]."""
+    found: Any = network(self.config).apply({'params': self.params}, tokens, method='embed')
+    return found
+
+  def to_logits(self, hidden) -> jax.Array:
+    """The vocabulary product: last hidden states [..., E] -> float32 logits [..., V]."""
+    logits: Any = network(self.config).apply({'params': self.params}, hidden, method='to_logits')
+    return logits
 
   def repeated(self, cache, times: int):
     """A cache in which each row stands so many times; see `cache.repeat`."""

@@ -41,15 +41,18 @@ class Standardizer(struct.PyTreeNode):
   def of(cls, sampling: Sampling, *, num_rows: int, num_tokens: int, eos_ids: tuple[int, ...] = (1,),
          processors: tuple[Callable, ...] = ()) -> 'Standardizer':
     """The standardizer of some sampling settings and a vocabulary."""
-    return cls(temperature=jnp.float32(sampling.temperature), tail=jnp.float32(1 - sampling.top_p),
-               greedy=sampling.greedy, top_k=sampling.top_k, top_p=sampling.top_p < 1, num_rows=num_rows,
-               num_tokens=num_tokens, eos_ids=tuple(eos_ids), processors=tuple(processors))
+    return cls(**_fields(sampling), num_rows=num_rows, num_tokens=num_tokens, eos_ids=tuple(eos_ids),
+               processors=tuple(processors))
 
   @classmethod
   def of_target(cls, target, sampling: Sampling, processors: tuple[Callable, ...] = ()) -> 'Standardizer':
     """The standardizer of a `Model`'s vocabulary."""
     return cls.of(sampling, num_rows=target.config.vocab_size, num_tokens=target.num_tokens,
                   eos_ids=target.eos_ids, processors=processors)
+
+  def sampled(self, sampling: Sampling) -> 'Standardizer':
+    """The same vocabulary and processors with other sampling settings."""
+    return self.replace(**_fields(sampling))
 
   @property
   def certain(self) -> bool:
@@ -96,6 +99,11 @@ class Standardizer(struct.PyTreeNode):
     if self.greedy:
       return jnp.argmax(processed, axis=-1).astype(jnp.int32), probabilities
     return jax.vmap(sampling_lib.sample)(probabilities, keys), probabilities
+
+
+def _fields(sampling: Sampling) -> dict[str, Any]:
+  return {'temperature': jnp.float32(sampling.temperature), 'tail': jnp.float32(1 - sampling.top_p),
+          'greedy': sampling.greedy, 'top_k': sampling.top_k, 'top_p': sampling.top_p < 1}
 
 
 @jax.tree_util.register_dataclass

@@ -13,7 +13,7 @@ from jax import lax
 from specdec_jax import checks, compilation, rule
 from specdec_jax.decoding import autoregressive_decode, inputs
 from specdec_jax.drafters.chain import distributions_along
-from specdec_jax.drafters.interface import Request
+from specdec_jax.drafters.interface import Request, for_target
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.errors import SettingError
 from specdec_jax.model import Model
@@ -137,7 +137,7 @@ def token_betas(target, draft, tokens, text, lengths, sampling: Sampling,
     float64 [B, L], 0 after each text's end; [K, B, L] of K leniences.
   """
   standardizer = Standardizer.of_target(target, sampling, tuple(logits_processors))
-  drafter, lengths = as_drafter(draft), np.asarray(lengths)
+  drafter, lengths = as_drafter(draft, target), np.asarray(lengths)
   longest = int(np.max(lengths))
   length = min(text.shape[1], max(32, 1 << (longest - 1).bit_length()))  # few shapes compile
   tokens, text = np.asarray(tokens), np.asarray(text)
@@ -155,9 +155,10 @@ def token_betas(target, draft, tokens, text, lengths, sampling: Sampling,
   return found if np.ndim(lenience) else found[0]
 
 
-def as_drafter(draft: Any) -> Any:
-  """A drafter as it is, a `Model` in a `ModelDrafter`."""
-  return ModelDrafter(draft) if isinstance(draft, Model) else draft
+def as_drafter(draft: Any, target: Any = None) -> Any:
+  """A drafter, a `Model` in a `ModelDrafter`; as it drafts for the target where that is given."""
+  drafter = ModelDrafter(draft) if isinstance(draft, Model) else draft
+  return drafter if target is None else for_target(drafter, target)
 
 
 def teacher_forced(model: Model, tokens, text, lengths=None) -> jax.Array:

@@ -19,7 +19,8 @@ from specdec_jax import compilation
 from specdec_jax.analysis import reliability
 from specdec_jax.decoding import Settings, inputs, loop
 from specdec_jax.decoding.commit import write_rows
-from specdec_jax.drafters.interface import Proposal, Text
+from specdec_jax.decoding.state import hidden_after, hidden_before
+from specdec_jax.drafters.interface import Proposal, Text, wants_hidden
 from specdec_jax.sampling import Sampling
 from specdec_jax.standardizer import Standardizer
 from specdec_jax.tree import Tree
@@ -115,18 +116,25 @@ def measure(target, drafter, tokens, shapes: Sequence[int | Tree] = (7,), sampli
   text = Text(history=jnp.full((len(tokens), slots), 2, jnp.int32), position=positions,
               prefix_end=jnp.zeros_like(positions))
   standardizer = Standardizer.of_target(target, sampling)
-  cache, state = _prefill(target, request.tokens, slots), _prefill(drafter, request, slots)
+  cache, told = _prefill_with_hidden(target, request.tokens, slots)
+  if wants_hidden(drafter):
+    request = request.replace(hidden=told)
+  state = _prefill(drafter, request, slots)
 
-  passes = functools.partial(_iterations, target, cache=cache, text=text, standardizer=standardizer)
+  def at(tree: Tree | None) -> Text:
+    told = request.hidden and tree and hidden_before(request.hidden, jnp.zeros_like(positions), tree.depth + 1)
+    return text.replace(hidden=told)
+
+  passes = functools.partial(_iterations, target, cache=cache, standardizer=standardizer)
   parts: dict[str | tuple[str, int | Tree], Callable] = {
-      'target_step': functools.partial(passes, None, None, tree=None),
+      'target_step': functools.partial(passes, None, None, text=text, tree=None),
       'target_encoder': functools.partial(_encodings, target, request.tokens, slots=slots),
       'draft_encoder': functools.partial(_encodings, drafter, request, slots=slots)}
   for shape, tree in trees.items():
-    parts['verify_pass', shape] = functools.partial(passes, None, None, tree=tree)
-    parts['iteration', shape] = functools.partial(passes, drafter, state, tree=tree)
+    parts['verify_pass', shape] = functools.partial(passes, None, None, text=text, tree=tree)
+    parts['iteration', shape] = functools.partial(passes, drafter, state, text=at(tree), tree=tree)
     parts['proposal', shape] = functools.partial(
-        _proposals, drafter, state, text, tree=tree, standardizer=standardizer)
+        _proposals, drafter, state, at(tree), tree=tree, standardizer=standardizer)
 
   calls = {}
   for name, run in parts.items():
@@ -174,6 +182,11 @@ def _prefill(model, given, slots):
   return model.prefill(given, slots)
 
 
+@functools.partial(compilation.jit, static_argnames='slots')
+def _prefill_with_hidden(target, tokens, slots):
+  return target.prefilled_with_hidden(tokens, slots)
+
+
 def _keys(batch, i):
   return jax.vmap(jax.random.fold_in, (None, 0))(
       jax.random.fold_in(jax.random.key(0), i), jnp.arange(batch))
@@ -199,13 +212,14 @@ def _iterations(target, drafter, state, *, cache, text: Text, calls, tree: Tree 
     elif tree is not None:
       places = text.position[:, None] + 1 + jnp.arange(tree.num_nodes)
       proposal = Proposal(jnp.take_along_axis(text.history, places, axis=1), q)
-    logits, cache, block = loop.target_pass(target, cache, text, proposal, tree)
+    (logits, cache, block), told = loop.target_pass(target, cache, text, proposal, tree, text.hidden is not None)
     processed = loop.process_pass(standardizer, logits, text, proposal, tree)
     path, _, token = loop.choose(standardizer, None, settings, processed, proposal, keys)
     if block is not None:
       cache = target.commit(cache, block, path + 1, text.position + 1)
     # What was chosen is fed next, so that no call is left out.
-    return cache, state, text.replace(history=write_rows(text.history, token[:, None], text.position))
+    after = None if told is None else hidden_after(text.hidden, told, path, jnp.ones_like(text.position))
+    return cache, state, text.replace(history=write_rows(text.history, token[:, None], text.position), hidden=after)
 
   return lax.fori_loop(0, calls, body, (cache, state, text))
 

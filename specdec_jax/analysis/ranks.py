@@ -110,7 +110,7 @@ def of_texts(target: Model, draft: Any, tokens, text, lengths, sampling: Samplin
     done: called with the tokens that each device call has done.
   """
   standardizer = Standardizer.of_target(target, sampling, tuple(logits_processors))
-  drafter, tokens, text, lengths = as_drafter(draft), np.asarray(tokens), np.asarray(text), np.asarray(lengths)
+  drafter, tokens, text, lengths = as_drafter(draft, target), np.asarray(tokens), np.asarray(text), np.asarray(lengths)
   found = []
   for members, real in _batches(len(tokens), batch_size):
     prompts = None if prompt_lengths is None else np.asarray(prompt_lengths)[members]

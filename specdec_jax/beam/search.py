@@ -80,6 +80,9 @@ def beam_search(target, tokens, num_beams: int = 4, alpha: float = 0.6, max_deco
     if not isinstance(drafter, ModelDrafter):
       raise SettingError(f'drafter is a {type(drafter).__name__}, which has no beams; beam search is '
                        'drafted by a ModelDrafter.')
+    if drafter.drafter is not None or drafter.sampling is not None:
+      raise SettingError(f'drafter is a {drafter.name}; beams are the draft\'s most probable ones: leave '
+                         'ModelDrafter.drafter and .sampling out.')
     drafter.check(target)
     settings = dataclasses.replace(
         settings, gamma=whole('gamma', 4 if gamma is None else gamma, 1, MOST_DRAFTED),

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from specdec_jax import logits_processors
 from specdec_jax.checkpoints.directory import load_model
+from specdec_jax.checkpoints.heads import load_heads
 from specdec_jax.checkpoints.ngram_tables import load_ngram
 from specdec_jax.cli import bindings, launch
 from specdec_jax.data import examples, tasks
@@ -18,6 +19,7 @@ from specdec_jax.drafters.lookup import LookupDrafter
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.drafters.random import RandomDrafter
 from specdec_jax.jobs import trees
+from specdec_jax.models.heads import HeadsConfig
 from specdec_jax.models.known import CONFIGURABLES as CONFIGS
 from specdec_jax.parallel.hosts import Hosts
 from specdec_jax.parallel.mesh import Mesh
@@ -28,12 +30,12 @@ from specdec_jax.tree import Tree
 
 for _light in (
     Sampling, Tree, trees.full_tree, trees.spine_tree, trees.best_tree, Mesh, Hosts, ModelDrafter, LookupDrafter,
-    RandomDrafter, *CONFIGS.values(),
+    RandomDrafter, HeadsConfig, *CONFIGS.values(),
     logits_processors.RepetitionPenalty, logits_processors.MinimumLength, logits_processors.ForbiddenTokens):
   bindings.register(cast(Callable[..., Any], _light), light=True)
 
 for _loads in (
-    launch.main, load_model, load_ngram, examples.read_examples, tasks.task_examples, Vocabulary,
+    launch.main, load_model, load_heads, load_ngram, examples.read_examples, tasks.task_examples, Vocabulary,
     TokenizersVocabulary, ByteVocabulary, pairs.read_pairs, pairs.text_pairs, pairs.read_predictions, pairs.task_pairs,
     optimizer.optimizer, optimizer.schedule, optimizer.adamw, optimizer.adafactor):
   bindings.register(_loads)

@@ -68,8 +68,8 @@ def help_of(run: Run) -> str:
     header.append(line.text[1:].rstrip().removeprefix(' '))
   return (f'{_PROGRAM} {run.name.replace("_", "-")}: {run.summary}\n\n' + '\n'.join(header) + '\n\n'
           f'As flags: --target=DIR is TARGET, --gamma=4 is {run.gin_name}.gamma, several values are --gammas=4,7.\n'
-          'Also --temperature, --top_k, --top_p, --limit (of the inputs), --dtype, --drafter (model, bigram,\n'
-          'unigram, lookup, random, none), --task and --task_module (inputs from a seqio task), --reference,\n'
+          'Also --temperature, --top_k, --top_p, --limit (of the inputs), --dtype, --drafter (model, heads,\n'
+          'bigram, unigram, lookup, random, none), --task and --task_module (inputs from a seqio task), --reference,\n'
           '--targets and --label (fields of the inputs), where the run has them. Any other setting is\n'
           '--gin.NAME=VALUE; --gin_file=FILE takes the place of the blocks that a\n'
           'subcommand is made of.')

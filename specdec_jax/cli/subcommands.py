@@ -18,7 +18,7 @@ from specdec_jax.errors import SettingError
 from specdec_jax.runs.registry import RUNS, Run
 
 _PASSED_ON = ('gin_file', 'gin_bindings', 'gin_search_paths', 'output_dir', 'traceback')
-_DRAFTERS = ('model', 'bigram', 'unigram', 'lookup', 'random', 'none')
+_DRAFTERS = ('model', 'heads', 'bigram', 'unigram', 'lookup', 'random', 'none')
 _SAMPLING = ('temperature', 'top_k', 'top_p')
 _MACROS = {'task': 'MIXTURE_OR_TASK_NAME', 'task_module': 'MIXTURE_OR_TASK_MODULE'}  # others by their own name
 _OTHERS = {'limit': ('read_examples.limit', 'task_examples.limit'), 'dtype': ('load_model.dtype',),

@@ -18,8 +18,8 @@ from jax import lax
 from specdec_jax import compilation, rule
 from specdec_jax.decoding import commit
 from specdec_jax.decoding.settings import Settings
-from specdec_jax.decoding.state import State, finish, start
-from specdec_jax.drafters.interface import Proposal, Request, Text
+from specdec_jax.decoding.state import State, finish, hidden_after, start
+from specdec_jax.drafters.interface import Proposal, Request, Text, wants_hidden
 from specdec_jax.drafters.levels import process_nodes
 from specdec_jax.results import Result
 from specdec_jax.standardizer import Standardizer
@@ -82,7 +82,8 @@ def iterate(target, drafter, standardizer: Standardizer, lenience, settings: Set
       proposal, drafter_state = drafter.propose(state.drafter_state, text, tree, draft_keys, standardizer)
 
   with jax.named_scope('target'):
-    logits, target_cache, block = target_pass(target, state.target_cache, text, proposal, tree)
+    (logits, target_cache, block), hidden = target_pass(
+        target, state.target_cache, text, proposal, tree, wants_hidden(drafter))
     processed = process_pass(standardizer, logits, text, proposal, tree)
     path, num_accepted, next_token = choose(
         standardizer, lenience, settings, processed, proposal, verify_keys)
@@ -91,32 +92,44 @@ def iterate(target, drafter, standardizer: Standardizer, lenience, settings: Set
 
   kept = commit.keep(target.eos_ids, settings, state, logits, standardizer.mask, processed, proposal, path,
                      num_accepted, next_token)
+  if hidden is not None and text.hidden is not None:
+    hidden = hidden_after(text.hidden, hidden, path, kept.length)
   return state.replace(
       text=text.replace(history=commit.write_rows(text.history, kept.emitted, text.position + 1),
-                        position=text.position + kept.length),
+                        position=text.position + kept.length, hidden=hidden),
       status=kept.status, scores=state.scores + kept.scores,
       stats=commit.count(settings, state, kept, path, num_accepted),
       target_cache=target_cache, drafter_state=drafter_state,
       trace=commit.record(state, proposal, path, num_accepted, next_token, kept))
 
 
-def target_pass(target, cache, text: Text, proposal: Proposal | None, tree: Tree | None) -> tuple[Any, Any, Any]:
+def target_pass(target, cache, text: Text, proposal: Proposal | None, tree: Tree | None,
+                tells: bool = False) -> tuple[tuple[Any, Any, Any], Any]:
   """Feeds the root and the nodes: raw logits [B, M + 1, V'], the cache, and a tree's own keys and values.
 
   A chain's entries are in place as they are written, and the last is None; a tree's lie side by side, and
-  `Model.commit` brings those of a path into place.
+  `Model.commit` brings those of a path into place. Beside them stand the last hidden states [B, M + 1, E] where the
+  pass `tells` them, else None.
   """
+  def run(method: str, *args):
+    if not tells:
+      return getattr(target, method)(cache, *args), None
+    result, told = target.with_hidden(method, cache, *args)
+    return result, told.last
+
   root = jnp.take_along_axis(text.history, text.position[:, None], axis=1)  # [B, 1]
   if tree is None or proposal is None:
-    return *target.step(cache, root, text.position), None
+    result, hidden = run('step', root, text.position)
+    return (*result, None), hidden
   tokens = jnp.concatenate([root, jnp.maximum(proposal.tokens, 0)], axis=1)
   if tree.is_chain:
-    return *target.step(cache, tokens, text.position), None
+    result, hidden = run('step', tokens, text.position)
+    return (*result, None), hidden
   depths = np.append(0, tree.depths)
   sees = np.pad(tree.ancestors, ((1, 0), (1, 0)))
   sees[:, 0] = True  # the root
   key_positions, visible = layout(text.position, depths, sees, text.history.shape[1])
-  return target.tree_step(cache, tokens, text.position[:, None] + depths, text.position, key_positions, visible)
+  return run('tree_step', tokens, text.position[:, None] + depths, text.position, key_positions, visible)
 
 
 def process_pass(standardizer: Standardizer, logits, text: Text, proposal: Proposal | None, tree: Tree | None):

@@ -6,9 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
+from jax import lax
 
 from specdec_jax.decoding.settings import Settings
-from specdec_jax.drafters.interface import Request, Text
+from specdec_jax.drafters.interface import Request, Text, wants_hidden
+from specdec_jax.models.hidden import Hidden
 from specdec_jax.results import Result, Stats, Status, Trace
 
 _SAMPLES = 2 ** 32 - 1  # no position of a text: an iteration's keys come from these
@@ -20,7 +22,8 @@ class State(struct.PyTreeNode):
   N = given tokens + `Settings.room` slots, of the history as of the caches.
 
   Attributes:
-    text: history, position of the last committed token (which is not yet in the caches) and the prefix's end.
+    text: history, position of the last committed token (which is not yet in the caches), the prefix's end, and the
+      target's hidden states for a drafter that wants them.
     keys: typed keys [B], of the row's seed and id; an iteration's come from them and the position.
     status: int32 [B], see `Status`.
     scores: float32 [B], log-probability (nats) of the emitted tokens.
@@ -72,25 +75,62 @@ def start(target, drafter, request: Request, seed: jax.Array, ids: jax.Array, se
       request.tokens, request.lengths, request.given, request.given_lengths)
   num_slots, times, keys = prefix.shape[1] + room, settings.num_samples, row_keys(seed, ids)
   with jax.named_scope('target_encoder'):
-    target_cache = target.prefilled(request.tokens, num_slots, request.given)
+    if wants_hidden(drafter):
+      target_cache, told = target.prefilled_with_hidden(request.tokens, num_slots, request.given)
+      request = request.replace(hidden=told)
+    else:
+      target_cache = target.prefilled(request.tokens, num_slots, request.given)
   with jax.named_scope('draft_encoder'):
     drafter_state = drafter.prefill(request, num_slots) if settings.tree else None
+  hidden = None if request.hidden is None else hidden_before(request.hidden, prefix_lengths - 1, settings.depth + 1)
   if times > 1:
     target_cache = target.repeated(target_cache, times)
-    prefix, prefix_lengths, drafter_state = jax.tree.map(
-        lambda x: jnp.repeat(x, times, axis=0), (prefix, prefix_lengths, drafter_state))
+    prefix, prefix_lengths, drafter_state, hidden = jax.tree.map(
+        lambda x: jnp.repeat(x, times, axis=0), (prefix, prefix_lengths, drafter_state, hidden))
     inputs, samples = np.divmod(np.arange(len(prefix)), times)
     keys = sample_keys(keys[inputs], jnp.asarray(samples, jnp.int32))
   batch = len(prefix)
   return State(
       text=Text(history=jnp.pad(prefix, ((0, 0), (0, room))), position=prefix_lengths - 1,
-                prefix_end=prefix_lengths - 1),
+                prefix_end=prefix_lengths - 1, hidden=hidden),
       keys=keys,
       status=jnp.full(batch, int(Status.RUNNING), jnp.int32),
       scores=jnp.zeros(batch, jnp.float32),
       stats=Stats.zeros(batch, settings.tree),
       target_cache=target_cache, drafter_state=drafter_state,
       trace=Trace.zeros(batch, settings.max_decode_len, settings.tree) if settings.trace else None)
+
+
+def hidden_before(told: Hidden, position: jax.Array, places: int) -> jax.Array:
+  """`Text.hidden` of so many places at the start of a decode: [B, places, E].
+
+  Args:
+    told: of the prefill. It has no last hidden states where there was nothing but the start token.
+    position: int32 [B], of the root.
+  """
+  if told.last is None:
+    assert told.encoded is not None
+    return jnp.zeros((len(position), places, told.encoded.shape[-1]), told.encoded.dtype)
+  padded = jnp.pad(told.last, ((0, 0), (places, 0), (0, 0)))
+  return rows_from(padded, position, places)
+
+
+def hidden_after(before: jax.Array, block: jax.Array, path: jax.Array, length: jax.Array) -> jax.Array:
+  """`Text.hidden` after a block: the places before it moved up by as many tokens as the row got.
+
+  Args:
+    before: [B, D + 1, E], of the text before.
+    block: [B, M + 1, E], of the root and the nodes that the target was run on.
+    path: int32 [B, D], the accepted nodes.
+    length: int32 [B], how many tokens were emitted.
+  """
+  on_path = jax.vmap(lambda row, nodes: row[nodes])(block, jnp.pad(path + 1, ((0, 0), (1, 0))))
+  return rows_from(jnp.concatenate([before, on_path.astype(before.dtype)], axis=1), length, before.shape[1])
+
+
+def rows_from(values: jax.Array, start: jax.Array, count: int) -> jax.Array:
+  """Of each row [N, ...] the `count` places from start [B] on."""
+  return jax.vmap(lambda row, at: lax.dynamic_slice_in_dim(row, at, count))(values, start)
 
 
 def idle(shapes: State) -> State:

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 from flax import struct
 
+from specdec_jax.models.hidden import Hidden
 from specdec_jax.standardizer import Standardizer
 from specdec_jax.tree import Tree
 
@@ -19,12 +20,15 @@ class Request(struct.PyTreeNode):
     given: int32 [B, G], decoder tokens that an encoder-decoder begins with, its start token first; None where that is
       all, and of a decoder-only model.
     given_lengths: int32 [B], how many of them each row has; None with `given`.
+    hidden: the target's hidden states, of drafters that want them, see `Drafter`: its encoder's output, and `last` of
+      the prompts or of `given`, from the pass that it makes over them anyway. None of other drafters.
   """
 
   tokens: jax.Array | np.ndarray
   lengths: jax.Array | np.ndarray
   given: jax.Array | np.ndarray | None = None
   given_lengths: jax.Array | np.ndarray | None = None
+  hidden: Hidden | None = None
 
 
 class Text(struct.PyTreeNode):
@@ -35,11 +39,15 @@ class Text(struct.PyTreeNode):
       of a draft tree, stands at `position`; what is after it is left over and means nothing.
     position: int32 [B].
     prefix_end: int32 [B], place of the last token that was given, not generated.
+    hidden: the target's last hidden states at the D + 1 places before `position`, the nearest last, of drafters that
+      want them: [B, D + 1, E], D the depth of the tree. The one at a place was made from the tokens up to there, so
+      the last speaks of the root and has not seen it. Zeros before the start of a text: no pass is made for them.
   """
 
   history: jax.Array
   position: jax.Array
   prefix_end: jax.Array
+  hidden: jax.Array | None = None
 
 
 class Proposal(struct.PyTreeNode):
@@ -63,9 +71,10 @@ class Drafter(Protocol):
   The text follows the target's distribution whatever is drafted, on one condition: `propose`
   returns the distributions that its tokens were really sampled from.
 
-  Two attributes are optional: `draft`, a `Model` that is run once a level of the tree, or `operations`, the
-  multiply-adds of a draft token, which thm 3.11 takes to be 0 otherwise.
-
+  Optional attributes: `draft`, a `Model` that is run once a level of the tree, or `operations`, the
+  multiply-adds of a draft token, which thm 3.11 takes to be 0 otherwise; `most_depth`, the most tokens that it drafts
+  one after another; `wants_hidden`, whether `Request.hidden` and `Text.hidden` are to be there; and
+  `for_target(target)`, which returns the drafter with what it uses of the target's own weights.
   """
 
   @property
@@ -107,3 +116,14 @@ class Drafter(Protocol):
     Returns:
       float32 [B, N - 1, V], of history[:, 1:].
     """
+
+
+def wants_hidden(drafter: Any) -> bool:
+  """Whether a drafter, or None, is to be told the target's hidden states."""
+  return getattr(drafter, 'wants_hidden', False)
+
+
+def for_target(drafter: Any, target: Any) -> Any:
+  """The drafter as it drafts for this target: with the target's own weights in it, where it uses them."""
+  bind = getattr(drafter, 'for_target', None)
+  return drafter if bind is None else bind(target)

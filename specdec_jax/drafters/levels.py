@@ -33,6 +33,15 @@ def sample_tree(logits_of: Callable, state: Any, text: Text, tree: Tree, keys: j
   return Proposal(tokens, None if qs[0] is None else jnp.concatenate(qs, axis=1)), state
 
 
+def sample_levels(logits, text: Text, tree: Tree, keys: jax.Array, standardizer: Standardizer) -> Proposal:
+  """As `sample_tree`, where all nodes of a level have the same logits: float [B, D, V'], a row for each level."""
+  def logits_of(state, depth, parents, tokens):
+    del tokens
+    return jnp.broadcast_to(logits[:, depth, None], (len(logits), len(parents), logits.shape[-1])), state
+
+  return sample_tree(logits_of, (), text, tree, keys, standardizer)[0]
+
+
 def process_nodes(standardizer: Standardizer, logits, text: Text, tree: Tree, nodes: np.ndarray, tokens):
   """`Standardizer.process` after each of n nodes, whose text is the row's and its own path; [B, n, V]."""
   depths = np.array([0 if node < 0 else tree.depths[node] for node in nodes], np.int32)

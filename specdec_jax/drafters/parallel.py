@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from specdec_jax.drafters.chain import distributions_along
-from specdec_jax.drafters.levels import sample_tree
+from specdec_jax.drafters.levels import sample_levels
 from specdec_jax.errors import SettingError
 
 
@@ -55,11 +55,7 @@ class ParallelDrafter(struct.PyTreeNode):
       raise SettingError(f'{self.name}: heads returned logits {list(logits.shape)}; they must be '
                          f'[{batch}, {depth}, V], a row of V for each of {depth} tokens.')
 
-    def logits_of(state, level, parents, tokens):
-      del tokens
-      return jnp.broadcast_to(logits[:, level, None], (batch, len(parents), logits.shape[-1])), state
-
-    return sample_tree(logits_of, state, text, tree, keys, standardizer)
+    return sample_levels(logits, text, tree, keys, standardizer), state
 
   def distributions(self, request, history, prefix_end, standardizer, offset: int = 0):
     """See `Drafter.distributions`: the distributions of head `offset`, which sees the text up to so many tokens before.

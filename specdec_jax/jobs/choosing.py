@@ -123,19 +123,21 @@ def choose(target: Model, method: Method, batches: Sequence[Batch]) -> Choice:
     time = lambda shapes: cost_lib.measure(
         target, method.drafter, typical.tokens, shapes, method.sampling, max_decode_len=method.max_decode_len,
         position=min(int(lengths.mean()) // 2, method.max_decode_len - 1), tell=progress.next)
+    most_depth = MOST_DEPTH if method.auto == 'tree' else GAMMAS[-1]
+    most_depth = min(getattr(method.drafter, 'most_depth', most_depth), most_depth)
     progress.next('acceptance')
     of_texts: dict[str, Any] = dict(sampling=method.sampling, logits_processors=method.logits_processors)
     if method.auto == 'gamma':
       betas = [alpha_lib.text_betas(target, method.drafter, t.tokens, t.emitted, t.lengths, lenience=method.lenience,
                                     prompt_lengths=t.prompt_lengths, **of_texts) for t in found]
       alpha = alpha_lib.estimate(np.concatenate(betas), lengths)
-      return _gamma(alpha, time(GAMMAS))
+      return _gamma(alpha, time([gamma for gamma in GAMMAS if gamma < most_depth] + [min(GAMMAS[-1], most_depth)]))
     ranks = ranks_lib.joined([
         ranks_lib.of_texts(target, method.drafter, t.tokens, t.emitted, t.lengths, seed=method.seed + i,
                            prompt_lengths=t.prompt_lengths, **of_texts) for i, t in enumerate(found)])
     by_rank = ranks.acceptance
-    shapes = list(dict.fromkeys(theory.best_tree(by_rank, nodes, MOST_DEPTH) for nodes in NODES))
-    return _tree(by_rank, int(lengths.sum()), time(shapes))
+    shapes = list(dict.fromkeys(theory.best_tree(by_rank, nodes, most_depth) for nodes in NODES))
+    return _tree(by_rank, int(lengths.sum()), time(shapes), most_depth)
 
 
 def _gamma(alpha: alpha_lib.Alpha, costs: dict) -> Choice:
@@ -151,11 +153,11 @@ def _gamma(alpha: alpha_lib.Alpha, costs: dict) -> Choice:
   return Choice(Tree.chain(gamma) if speed > 1 else None, _reason(figures, speed, costs))
 
 
-def _tree(by_rank: tuple[float, ...], tokens: int, costs: dict) -> Choice:
+def _tree(by_rank: tuple[float, ...], tokens: int, costs: dict, most_depth: int) -> Choice:
   """By the tokens that a tree is expected to give, over its draft passes and its verify pass."""
   verify_cost = expected.between([(1, 1), *((c.nodes + 1, c.verify_cost) for c in costs.values())])
   level = expected.between([(c.nodes, c.c) for c in costs.values()])
-  trees = {theory.best_tree(by_rank, nodes, MOST_DEPTH, level(nodes), verify_cost) for nodes in NODES}
+  trees = {theory.best_tree(by_rank, nodes, most_depth, level(nodes), verify_cost) for nodes in NODES}
   cost = lambda tree: (tree.depth, level(tree.num_nodes), verify_cost(tree.num_nodes + 1))
   speed = lambda tree: float(theory.speed_up(theory.expected_tokens(by_rank, tree=tree), *cost(tree)))
   best = max(trees, key=lambda tree: (speed(tree), -tree.num_nodes))

@@ -1,5 +1,6 @@
 """Checks of the settings that several runs have, by their names."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from specdec_jax import arguments, checks, rule
@@ -29,6 +30,14 @@ def drafter(name: str, value: Any) -> Drafter | Model:
   if isinstance(value, type) or not isinstance(value, (Drafter, Model)):
     raise SettingError(f'{name} is {checks.shown(value)}; it must be a drafter, such as @ModelDrafter().')
   return value
+
+
+def drafters(name: str, value: Any) -> dict[str, Drafter | Model]:
+  """Several by name, at least one."""
+  checks.instance(name, value, Mapping, "{name: drafter}, such as {'small': @ModelDrafter()}")
+  if not value:
+    raise SettingError(f'{name} is empty; it needs at least one drafter.')
+  return {checks.text(f'{name} (a name in it)', n): drafter(f'{name}[{n!r}]', d) for n, d in value.items()}
 
 
 def tree(name: str, value: Any, hint: str = '') -> Tree | int:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Bool, Float32, Int
 
-from specdec_jax.models import cache as cache_lib
+from specdec_jax.models import cache as cache_lib, hidden as hidden_lib
 from specdec_jax.models.activations import ACTIVATIONS
 from specdec_jax.models.attention import attention_weights, finite_values, mix, seen_values
 from specdec_jax.models.config import GPT2Config
@@ -138,11 +138,19 @@ class GPT2(nn.Module):
     logits, updated, block = self._decode(cache['self'], tokens, seen, slots)
     return logits, {'self': updated}, block
 
+  def embed(self, tokens: Int[Array, '*shape']) -> Array:
+    """[..., E], without positions."""
+    return self.token_embedder(tokens)
+
+  def to_logits(self, hidden) -> Array:
+    """Last hidden states [..., E] -> float32 logits [..., V]."""
+    return tied_logits(hidden, self.token_embedder.embedding.astype(self.config.dtype))
+
   def _decode(self, caches, tokens, seen, slots, deterministic=True):
     cfg = self.config
     # A block may reach past the last position; what stands there is never emitted.
     places = jnp.minimum(seen.queries, cfg.max_positions - 1)
     x = self.token_embedder(tokens) + self.position_embedder(places)
     x, caches, blocks = self.decoder(x, seen, caches, slots, deterministic)
-    embedding = self.token_embedder.embedding.astype(cfg.dtype)
-    return tied_logits(x, embedding), caches, blocks
+    hidden_lib.tell(self, hidden_lib.LAST, x)
+    return self.to_logits(x), caches, blocks

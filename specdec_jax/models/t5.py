@@ -14,7 +14,7 @@ from flax import linen as nn
 from jax import lax
 from jaxtyping import Array, Bool, Float32, Int
 
-from specdec_jax.models import cache as cache_lib
+from specdec_jax.models import cache as cache_lib, hidden as hidden_lib
 from specdec_jax.models.activations import ACTIVATIONS
 from specdec_jax.models.attention import attention_weights, finite_values, mix, seen_values
 from specdec_jax.models.config import T5Config
@@ -187,7 +187,7 @@ class DecoderLayer(nn.Module):
       bias: float32 [B, H, T, K], or None where every layer has its own.
       seen: `Visibility`.
       cross: {'key', 'value'} of the encoder's output; cross_visible: bool [B, 1, 1, S]. They may have fewer rows
-        than x: of each, as many rows of x after one another.
+        than x: of each, as many rows of x after one another. None is a layer without cross-attention.
       cache: {'key', 'value'} [B, H, K, D], or None in teacher forcing: the keys are those of the T tokens themselves.
       slots: int32 [B], where in the cache the T tokens are written from.
 
@@ -204,11 +204,12 @@ class DecoderLayer(nn.Module):
       bias = self.relpos_bias(seen.queries, seen.keys)
     h = self.self_attention(h, keys, values, seen.visible, bias, deterministic)
     x += self.dropout(h, deterministic=deterministic)
-    h = self.pre_cross_attention_layer_norm(x)
-    folded = h.reshape(len(cross['key']), -1, h.shape[-1])  # rows of one input are queries of one row
-    h = self.encoder_decoder_attention(folded, cross['key'], cross['value'], cross_visible,
-                                       deterministic=deterministic).reshape(h.shape)
-    x += self.dropout(h, deterministic=deterministic)
+    if cross is not None:
+      h = self.pre_cross_attention_layer_norm(x)
+      folded = h.reshape(len(cross['key']), -1, h.shape[-1])  # rows of one input are queries of one row
+      h = self.encoder_decoder_attention(folded, cross['key'], cross['value'], cross_visible,
+                                         deterministic=deterministic).reshape(h.shape)
+      x += self.dropout(h, deterministic=deterministic)
     h = self.mlp(self.pre_mlp_layer_norm(x), deterministic)
     return x + self.dropout(h, deterministic=deterministic), cache, block
 
@@ -246,11 +247,17 @@ class Decoder(nn.Module):
       updated.append(cache)
       blocks.append(block)
     x = self.dropout(self.decoder_norm(x), deterministic=deterministic)
+    hidden_lib.tell(self, hidden_lib.LAST, x)
+    return self.logits(x, embedding), updated, blocks
+
+  def logits(self, x, embedding):
+    """Last hidden states [..., E] -> float32 [..., V]."""
+    cfg = self.config
     if not cfg.logits_via_embedding:
-      return self.logits_dense(x), updated, blocks
+      return self.logits_dense(x)
     if cfg.scale_tied_logits:
       x = x * cfg.emb_dim ** -0.5
-    return tied_logits(x, embedding.astype(cfg.dtype)), updated, blocks
+    return tied_logits(x, embedding.astype(cfg.dtype))
 
 
 class T5(nn.Module):
@@ -268,6 +275,7 @@ class T5(nn.Module):
   def _encode(self, encoder_tokens, deterministic=True):
     visible = encoder_tokens != self.config.pad_id
     encoded = self.encoder(self.token_embedder(encoder_tokens), visible[:, None, None], deterministic)
+    hidden_lib.tell(self, hidden_lib.ENCODED, encoded)
     return {'cross': self.decoder.cross(encoded), 'cross_visible': visible}
 
   def __call__(self, encoder_tokens: Int[Array, 'B S'], decoder_tokens: Int[Array, 'B T'],
@@ -323,6 +331,14 @@ class T5(nn.Module):
     seen = Visibility.of_tree(positions, key_positions, visible)
     logits, updated, block = self._decode(cache, cache['self'], tokens, seen, slots)
     return logits, {**cache, 'self': updated}, block
+
+  def embed(self, tokens: Int[Array, '*shape']) -> Array:
+    """[..., E]."""
+    return self.token_embedder(tokens)
+
+  def to_logits(self, hidden) -> Array:
+    """Last hidden states [..., E] -> float32 logits [..., V]."""
+    return self.decoder.logits(hidden, self.token_embedder.embedding)
 
   def _decode(self, encoded, caches, tokens, seen, slots, deterministic=True):
     cross_visible = encoded['cross_visible'][:, None, None]

@@ -10,11 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import gin
 import numpy as np
 
-from specdec_jax import arguments, checks
+from specdec_jax import arguments
 from specdec_jax.analysis.alpha import as_drafter
 from specdec_jax.data.examples import Example
 from specdec_jax.drafters.interface import Drafter
-from specdec_jax.errors import SettingError
 from specdec_jax.jobs import output, settings
 from specdec_jax.jobs.inputs import InputOptions
 from specdec_jax.jobs.methods import Method
@@ -28,15 +27,8 @@ from specdec_jax.reports.words import model_name, sampling_name
 from specdec_jax.sampling import Sampling
 
 
-def _drafters(name, value) -> dict[str, Drafter | Model]:
-  checks.instance(name, value, Mapping, "{name: drafter}, such as {'small': @ModelDrafter()}")
-  if not value:
-    raise SettingError(f'{name} is empty; it needs at least one drafter.')
-  return {checks.text(f'{name} (a name in it)', n): settings.drafter(f'{name}[{n!r}]', d) for n, d in value.items()}
-
-
 @arguments.checked(
-    **settings.OF_INPUTS, drafters=_drafters, samplings=arguments.tuple_of(settings.SAMPLING),
+    **settings.OF_INPUTS, drafters=settings.drafters, samplings=arguments.tuple_of(settings.SAMPLING),
     leniences=arguments.tuple_of(settings.LENIENCE), num_tokens=arguments.at_least(1), seed=settings.SEED)
 def alphas(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Example] = gin.REQUIRED,
            drafters: Mapping[str, Drafter | Model] = gin.REQUIRED,

@@ -8,7 +8,6 @@ import gin
 import numpy as np
 
 from specdec_jax import arguments
-from specdec_jax.analysis import cost as cost_lib
 from specdec_jax.analysis.alpha import as_drafter
 from specdec_jax.benchmarks.of_t5x import T5XMethod
 from specdec_jax.data import metrics as metrics_lib
@@ -21,6 +20,7 @@ from specdec_jax.jobs.methods import Method
 from specdec_jax.jobs.progress import Progress
 from specdec_jax.measure import experiment, ranks
 from specdec_jax.measure.alphas import over_texts
+from specdec_jax.measure.costs import over_batches
 from specdec_jax.measure.timing import time_methods
 from specdec_jax.model import Model
 from specdec_jax.reports import comparison as report
@@ -117,7 +117,7 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Ex
                                 name=name) if trees else None
     with Progress(None, f'{name}: costs', 'step') as progress:
       shapes = list(dict.fromkeys(m.gamma_or_tree for m in to_time[1:]))
-      costs = _costs(target, drafter, batches, alone, shapes, sampling, max_decode_len, progress)
+      costs = over_batches(target, drafter, batches, alone, shapes, sampling, max_decode_len, progress)
     generated = [experiment.texts(target, batches, t) for t in timed[:len(to_time)]]
     for speculative, texts in zip(timed[1:], generated[1:]):
       method = speculative.method
@@ -145,17 +145,6 @@ def compare(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Ex
         f"not tie, first in example {wrong[0]['id']} at token {wrong[0]['position']} (margin "
         f"{wrong[0]['margin']}); speculative decoding is not exact here, please report it.")
   return result
-
-
-def _costs(target, drafter, batches, alone, shapes, sampling, max_decode_len, progress):
-  """Timed on a batch of middling length, in the middle of a text of mean length; {} without a shape."""
-  if not shapes:
-    return {}
-  rows = sum(len(b.indices) for b in batches)
-  position = min(alone.count('emitted', batches) // rows // 2, max_decode_len - 1)
-  by_length = sorted(batches, key=lambda b: (b.tokens > 0).sum())
-  return cost_lib.measure(target, drafter, by_length[len(batches) // 2].tokens, shapes, sampling,
-                          max_decode_len=max_decode_len, position=position, tell=progress.next)
 
 
 def _quality(metrics, inputs, alone, speculative) -> dict:

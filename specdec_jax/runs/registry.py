@@ -59,6 +59,7 @@ RUNS = {run.name: run for run in (
         keeps_results=False),
     Run('alphas', "Measure alpha of several drafters over the target's own texts.",
         ('inputs', 'drafters', 'samplings')),
+    Run('drafters', 'Time several drafters for one target over the same inputs.', ('inputs', 'drafters', 'samplings')),
     Run('beam', 'Time plain and speculative beam search over the same inputs.', ('inputs', 'drafter')),
     Run('throughput', 'Time decode jobs batch after batch and with rows filled again, by batch size.',
         ('inputs', 'drafter', 'sampling'), needs_drafter=False),
@@ -68,6 +69,7 @@ RUNS = {run.name: run for run in (
     Run('plan_trees', 'Predict draft trees for a TPU over drafts, chips, batches and sizes.',
         keeps_results=False, on_cpu=True),
     Run('train', 'Train, fine-tune or distil a model.'),
+    Run('train_heads', "Train heads that draft from a frozen target's hidden states."),
     Run('fit_ngram', 'Count texts into a unigram or bigram table, which drafts.', ('inputs',)),
     Run('fit_vocabulary', 'Fit the vocabulary of a decoder-only model.', ('inputs',)),
 )}

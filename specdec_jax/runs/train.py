@@ -19,11 +19,12 @@ from specdec_jax.models.config import GPT2Config, T5Config
 from specdec_jax.parallel.mesh import Mesh
 from specdec_jax.training.batches import BUCKETS, Batches
 from specdec_jax.training.bleu import bleu
+from specdec_jax.training.losses import ModelLoss
 from specdec_jax.training.pairs import concatenate
 from specdec_jax.training.trainer import evaluate, train as train_loop
 
 
-def _pairs(name: str, value) -> list:
+def pairs(name: str, value) -> list:
   """A list of (source ids, target ids)."""
   pairs = list(arguments.iterable(name, value))
   wrong = [i for i, pair in enumerate(pairs) if not isinstance(pair, tuple | list) or len(pair) != 2]
@@ -35,7 +36,7 @@ def _pairs(name: str, value) -> list:
 
 @arguments.checked(
     config=arguments.instance((T5Config, GPT2Config), '@T5Config() or @GPT2Config()'), vocabulary=settings.VOCABULARY,
-    train_pairs=arguments.tuple_of(_pairs), validation_pairs=_pairs, make_optimizer=arguments.function,
+    train_pairs=arguments.tuple_of(pairs), validation_pairs=pairs, make_optimizer=arguments.function,
     steps=arguments.at_least(0), init_from=arguments.optional(settings.MODEL),
     teacher=arguments.optional(settings.MODEL),
     divergence=arguments.text_of(('kl', 'tvd')), tokens_per_batch=arguments.at_least(1),
@@ -111,15 +112,14 @@ def train(output_dir: str, config: T5Config | GPT2Config = gin.REQUIRED,
     del step
     return {'bleu': bleu(as_model(params), to_translate, max_decode_len)} if to_translate else {}
 
+  loss = ModelLoss(config, label_smoothing, divergence)
   params = train_loop(
-      config, batches, validation, os.path.join(output_dir, 'checkpoints'), steps=steps,
-      optimizer=make_optimizer(steps), init_params=None if init_from is None else init_from.params,
-      teacher=teacher, divergence=divergence, seed=seed, label_smoothing=label_smoothing, eval_every=eval_every,
-      checkpoint_every=checkpoint_every, log_every=log_every, on_eval=on_eval, mesh=mesh,
-      microbatches=microbatches)
+      loss, batches, validation, os.path.join(output_dir, 'checkpoints'), steps=steps, optimizer=make_optimizer(steps),
+      init_params=None if init_from is None else init_from.params, teacher=teacher, seed=seed, eval_every=eval_every,
+      checkpoint_every=checkpoint_every, log_every=log_every, on_eval=on_eval, mesh=mesh, microbatches=microbatches)
   save_model(as_model(params), os.path.join(output_dir, 'model'), storage=storage, overwrite=True)
   report = {'steps': steps, 'epochs': steps / batches.per_epoch, 'left_out': batches.left_out,
-            'validation_loss': evaluate(config, params, validation)}
+            'validation_loss': evaluate(loss, params, validation)}
   output.write_json(output_dir, 'report.json', report)
   print(json.dumps(report))
   return report

@@ -85,7 +85,7 @@ def cache_shapes(model, batch: int, input_length: int, cache_length: int, mesh):
 
 @functools.partial(compilation.jit, donate_argnames='cache', static_argnames='tree')
 def _pass(model, cache, text: Text, tokens, path, tree: Tree | None):
-  logits, cache, block = loop.target_pass(model, cache, text, Proposal(tokens, None), tree)
+  (logits, cache, block), _ = loop.target_pass(model, cache, text, Proposal(tokens, None), tree)
   return logits, cache if block is None else model.commit(cache, block, path + 1, text.position + 1)
 
 

@@ -58,7 +58,8 @@ def test_a_tree_is_timed_as_it_is_decoded(target, draft, temperature):
       drafter=drafter, state=state, target=target, cache=cache, text=text(), calls=1, tree=tree,
       standardizer=standardizer)
   proposal, _ = drafter.propose(state, text(), tree, cost_lib._keys(1, 0), standardizer)
-  logits, after, block = loop.target_pass(target, cache, text(), proposal, tree)
+  (logits, after, block), told = loop.target_pass(target, cache, text(), proposal, tree)
+  assert told is None
   processed = loop.process_pass(standardizer, logits, text(), proposal, tree)
   path, _, token = loop.choose(standardizer, None, Settings(tree=tree, max_decode_len=1), processed, proposal,
                                cost_lib._keys(1, 0))

@@ -14,8 +14,9 @@ FLAGS = {  # of each run's subcommand: enough for a configuration
     'decode': [*PAIR, '--inputs=F'], 'precompile': [*PAIR, '--inputs=F'], 'compare': [*PAIR, '--inputs=F'],
     'check': [*PAIR, '--inputs=F'], 'complete': [*PAIR, '--prompt=P'], 'alphas': [*PAIR, '--inputs=F'],
     'beam': [*PAIR, '--inputs=F'], 'figures': [*PAIR, '--inputs=F'], 'throughput': [*PAIR, '--inputs=F'],
-    'beyond': [*PAIR, '--inputs=F'],
     'score': ['--target=T', '--inputs=F', '--targets=a', '--label=b', '--output_dir=O'],
+    'beyond': [*PAIR, '--inputs=F'], 'drafters': [*PAIR, '--inputs=F'],
+    'train_heads': ['--gin_file=configs/demo/train_heads.gin', '--output_dir=O'],
     'plan': ['--output_dir=O'], 'plan_trees': ['--output_dir=O'],
     'train': ['--gin_file=configs/demo/train_draft.gin', '--output_dir=O'],
     'fit_ngram': ['--vocabulary=V', '--inputs=F', '--output_dir=O'], 'fit_vocabulary': ['--inputs=F', '--output_dir=O']}
@@ -106,7 +107,7 @@ def test_a_configuration_takes_the_place_of_the_blocks(tmp_path):
     ('decode', ['target'], "unexpected argument 'target'; settings are given as --NAME=VALUE"),
     ('decode', ['--'], "unexpected argument '--'"),
     ('decode', ['--gamma=3', '--gamma=4'], '--gamma is given twice'),
-    ('decode', ['--drafter=mode'], "--drafter is 'mode'; it must be one of model, bigram"),
+    ('decode', ['--drafter=mode'], "--drafter is 'mode'; it must be one of model, heads, bigram"),
     ('decode', ['--gin_file=no.gin'], "no gin file 'no.gin'"),
     ('compare', ['--output_dir=O'], None),
 ])

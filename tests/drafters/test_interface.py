@@ -8,12 +8,14 @@ import pytest
 import toy
 
 import specdec_jax as sd
-from specdec_jax.drafters.interface import Request, Text
+from specdec_jax.decoding.state import hidden_before
+from specdec_jax.drafters.interface import Request, Text, for_target
 from specdec_jax.standardizer import Standardizer
 from specdec_jax.tree import Tree
 
 SIZE, GAMMA = 6, 3
-DRAFTERS = every_drafter.make(1, SIZE)
+TARGET = toy.random_toy(0, SIZE)
+DRAFTERS = {name: for_target(drafter, TARGET) for name, drafter in every_drafter.make(1, SIZE).items()}
 SAMPLING = sd.Sampling(temperature=1.3, top_k=4)
 STANDARDIZER = Standardizer.of(SAMPLING, num_rows=8, num_tokens=5)
 INPUTS = Request(tokens=jnp.array([[2, 3, 5, 2, 1], [4, 2, 1, 0, 0]]), lengths=jnp.array([5, 3]))
@@ -34,10 +36,13 @@ def test_every_kind_is_a_drafter(name):
 def proposed():
   """For each drafter: its draft, its distributions q, and the teacher-forced distributions at each head's place."""
   def one(name, drafter):
-    position = np.minimum(POSITION, 1) if name == 'model' else POSITION  # its cache is empty
-    state = drafter.prefill(INPUTS, HISTORY.shape[1])
+    position = np.minimum(POSITION, 1) if name == 'layer' or 'model' in name else POSITION  # its cache is empty
+    cache, told = TARGET.with_hidden('prefill', INPUTS.tokens, HISTORY.shape[1])
+    state = drafter.prefill(INPUTS.replace(hidden=told), HISTORY.shape[1])
+    _, told = TARGET.with_hidden('step', cache, HISTORY, jnp.zeros(2, jnp.int32))
     keys = jax.random.split(jax.random.key(3), 2)
-    where = Text(history=jnp.asarray(HISTORY), position=jnp.asarray(position), prefix_end=jnp.zeros(2, jnp.int32))
+    where = Text(history=jnp.asarray(HISTORY), position=jnp.asarray(position), prefix_end=jnp.zeros(2, jnp.int32),
+                 hidden=hidden_before(told, position, GAMMA + 1))
     proposal, _ = drafter.propose(state, where, Tree.chain(GAMMA), keys, STANDARDIZER)
     draft, q = proposal.tokens, proposal.q
     if q is None:
@@ -47,7 +52,7 @@ def proposed():
       text = text.at[row, at:at + GAMMA].set(draft[row])
     text = jnp.concatenate([HISTORY[:, :1], text], axis=1)
     distributions = [drafter.distributions(INPUTS, text, PREFIX_END, STANDARDIZER)] * GAMMA
-    if name == 'parallel':
+    if name in ('parallel', 'heads'):
       distributions[1:] = [drafter.distributions(INPUTS, text, PREFIX_END, STANDARDIZER, offset=i)
                            for i in range(1, GAMMA)]
     return draft, q, [d[np.arange(2), position + i] for i, d in enumerate(distributions)]
@@ -64,7 +69,7 @@ def test_proposals_are_drawn_from_the_teacher_forced_distributions(name, propose
   np.testing.assert_allclose(q.sum(-1), 1, atol=1e-5)
   assert (q[..., 5:] == 0).all() or 'lookup' in name  # a copied token that is none is simply rejected
   assert (np.take_along_axis(q, draft[..., None], -1) > 0).all()
-  for i in range(GAMMA):
+  for i in range(GAMMA if name != 'layer' else 1):  # a layer goes on from what it made itself
     np.testing.assert_allclose(distributions[i], q[:, i], atol=1e-5)
 
 

@@ -1,5 +1,7 @@
 """A small drafter of every kind for toy models, and one program that runs any of them."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +10,10 @@ from flax import struct
 from jax import lax
 
 import specdec_jax as sd
+from specdec_jax.drafters.heads import KINDS
+from specdec_jax.drafters.interface import for_target
+from specdec_jax.models import heads
+from specdec_jax.models.heads import HeadsConfig
 
 
 def power_heads(params, state, history, position, gamma):
@@ -34,6 +40,20 @@ def texts(seed: int, vocab_size: int, count: int = 200) -> list[list[int]]:
   return made
 
 
+@functools.cache
+def head_shapes(config: HeadsConfig):
+  return jax.eval_shape(lambda: heads.initial(config, jax.random.key(0)))
+
+
+def random_heads(kind: str, seed: int, hidden_dim: int, vocab_size: int, **changes):
+  """Heads with normal weights for a target of these sizes, up to 8 tokens a draft."""
+  config = HeadsConfig(**{'kind': kind, 'hidden_dim': hidden_dim, 'vocab_size': vocab_size, 'width': 4, 'count': 8,
+                          'num_heads': 1, 'head_dim': 4, 'mlp_dim': 4, **changes})
+  rng = np.random.default_rng(seed)
+  params = jax.tree.map(lambda x: jnp.asarray(rng.normal(size=x.shape) * 0.5, jnp.float32), head_shapes(config))
+  return KINDS[kind](params, config)
+
+
 def make(seed: int, vocab_size: int = 4) -> dict:
   """Drafters by name; their shapes are the same for every seed."""
   rng = np.random.default_rng(seed)
@@ -49,7 +69,12 @@ def make(seed: int, vocab_size: int = 4) -> dict:
       'random': sd.RandomDrafter(),
       'parallel': sd.ParallelDrafter(
           power_heads, jnp.asarray(rng.dirichlet(np.ones(vocab_size), size=vocab_size), jnp.float32)),
+      'heads': random_heads('parallel', seed, vocab_size, vocab_size),
+      'layer': random_heads('layer', seed, vocab_size, vocab_size),
       'model': sd.ModelDrafter(toy.random_toy(seed + 100, vocab_size)),
+      'drafted model': sd.ModelDrafter(toy.random_toy(seed + 100, vocab_size), drafter=bigram, inner_gamma=2),
+      'sharper model': sd.ModelDrafter(toy.random_toy(seed + 100, vocab_size),
+                                       sampling=sd.Sampling(temperature=0.6, top_k=3)),
   }
 
 
@@ -60,10 +85,14 @@ class Switched(struct.PyTreeNode):
   which: jax.Array
 
   name = 'switched'
+  wants_hidden = True
 
   def check(self, target):
     for drafter in self.drafters:
       drafter.check(target)
+
+  def for_target(self, target):
+    return self.replace(drafters=tuple(for_target(drafter, target) for drafter in self.drafters))
 
   def prefill(self, request, cache_length):
     return tuple(d.prefill(request, cache_length) for d in self.drafters)

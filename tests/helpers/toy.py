@@ -14,6 +14,7 @@ from jax import lax
 
 from specdec_jax.model import Model
 from specdec_jax.models.config import T5Config
+from specdec_jax.models.hidden import Hidden
 
 EOS = 1
 NUM_SOURCES = 2  # how many different inputs the table tells apart
@@ -56,6 +57,18 @@ class Toy(Model):
   def commit(self, cache, block, nodes, slots):
     chosen = jnp.take_along_axis(block[:, 0, :, 0], nodes, axis=1)
     return {**cache, 'fed': self.write(cache['fed'], chosen, slots)}
+
+  def with_hidden(self, method, *args):
+    """Its hidden states are its logits, and its encoder's output the tokens themselves."""
+    result = getattr(self, method)(*args)
+    return result, Hidden(encoded=self.embed(args[0]), last=None) if method == 'prefill' else Hidden(
+        encoded=None, last=result[0])
+
+  def embed(self, tokens):
+    return jax.nn.one_hot(tokens, self.config.vocab_size)
+
+  def to_logits(self, hidden):
+    return hidden.astype(jnp.float32)
 
   def write(self, fed, tokens, positions):
     return jax.vmap(lambda row, new, at: lax.dynamic_update_slice(row, new, (at,)))(

@@ -15,6 +15,7 @@ from specdec_jax.model import Model
 from specdec_jax.parallel.mesh import Mesh
 from specdec_jax.training import optimizer as optimizer_lib, trainer
 from specdec_jax.training.batches import Batches
+from specdec_jax.training.losses import ModelLoss
 
 CONFIG = tiny.config(num_heads=8, head_dim=4, dropout_rate=0.1)
 STEPS = 4
@@ -29,7 +30,7 @@ def train(directory, mesh, steps=STEPS, optimizer=adam, **more):
   rows = [rng.integers(3, 20, rng.integers(2, 7)).tolist() + [1] for _ in range(40)]
   batches = Batches([(r, r[::-1][1:] + [1]) for r in rows], tokens_per_batch=128, buckets=(8,),
                     rows_multiple=8)
-  return trainer.train(CONFIG, batches, batches, directory, steps=steps, optimizer=optimizer, log_every=1,
+  return trainer.train(ModelLoss(CONFIG), batches, batches, directory, steps=steps, optimizer=optimizer, log_every=1,
                        eval_every=2, checkpoint_every=2, mesh=mesh, **more)
 
 
@@ -55,7 +56,7 @@ if __name__ == '__main__':
   train(f'{folder}/stopped', mesh, steps=2)
   facts['resumed'] = same(train(f'{folder}/stopped', mesh), trained['2x4'])
   manager = trainer.ocp.CheckpointManager(f'{folder}/2x4')
-  read = lambda params: trainer._start(manager, folder, params, 0, CONFIG, adam, mesh)
+  read = lambda params: trainer._start(manager, folder, params, 0, ModelLoss(CONFIG), adam, mesh)
   facts['held'] = held(read(None))
   facts['taken up'] = held(train(f'{folder}/from', mesh, steps=0, init_params=jax.device_get(trained['one'])))
   train(f'{folder}/one', mesh, steps=STEPS + 2)  # from one device's checkpoint

@@ -13,9 +13,11 @@ import pytest
 from specdec_jax.errors import CheckpointError, OutputError, RunFailed
 from specdec_jax.model import Model
 from specdec_jax.models.config import GPT2Config, T5Config
+from specdec_jax.models.network import network
 from specdec_jax.models.t5 import T5
-from specdec_jax.training import optimizer as optimizer_lib, trainer
+from specdec_jax.training import losses, optimizer as optimizer_lib, trainer
 from specdec_jax.training.batches import Batches
+from specdec_jax.training.losses import ModelLoss
 
 CONFIG = T5Config(vocab_size=32, num_pieces=30, emb_dim=16, num_heads=2, head_dim=8, mlp_dim=32,
                   num_encoder_layers=1, num_decoder_layers=1, dropout_rate=0.1)
@@ -29,7 +31,7 @@ def copy_task(count=64):
 
 def train(directory, steps, total=None, **settings):
   make = settings.pop('optimizer', None) or optax.adam(3e-3)
-  return trainer.train(CONFIG, copy_task(), copy_task(), str(directory), steps=steps, optimizer=make,
+  return trainer.train(ModelLoss(CONFIG), copy_task(), copy_task(), str(directory), steps=steps, optimizer=make,
                        eval_every=settings.pop('eval_every', 1000), checkpoint_every=5, log_every=2,
                        **settings)
 
@@ -41,8 +43,8 @@ def logged(directory, field):
 
 def test_loss_falls(tmp_path):
   train(tmp_path, 60, eval_every=20)
-  losses = logged(tmp_path, 'validation_loss')
-  assert losses[-1] < losses[0] - 0.1
+  found = logged(tmp_path, 'validation_loss')
+  assert found[-1] < found[0] - 0.1
 
 
 def test_a_stopped_run_goes_on_as_if_it_had_not(tmp_path):
@@ -102,8 +104,8 @@ def test_microbatches_add_up_to_the_batch():
   adam = optax.adam(3e-3)
 
   def step(microbatches):
-    state = trainer._initial_state(None, 0, config=config, init_optimizer=adam.init, mesh=None)
-    return trainer.train_step(state, batch, 0, config=config, update=adam.update, label_smoothing=0.1,
+    state = trainer._initial_state(None, 0, loss=ModelLoss(config, 0.1), init_optimizer=adam.init, mesh=None)
+    return trainer.train_step(state, batch, 0, loss=ModelLoss(config, 0.1), update=adam.update,
                               microbatches=microbatches)
 
   (whole, loss, count), (parts, *found) = step(1), step(4)
@@ -115,7 +117,7 @@ def test_token_losses_are_cross_entropy_over_real_tokens():
   batch = next(copy_task().from_step(0))
   token = jnp.zeros((1, 1), jnp.int32)
   params = T5(CONFIG).init(jax.random.key(0), token, token)['params']
-  total, count = trainer.token_losses(CONFIG, params, batch)
+  total, count = losses.token_losses(CONFIG, params, batch)
   targets = batch['targets']
   inputs = np.concatenate([np.zeros((len(targets), 1), int), targets[:, :-1]], 1)
   logits = np.array(T5(CONFIG).apply({'params': params}, batch['encoder_tokens'], inputs))
@@ -124,7 +126,7 @@ def test_token_losses_are_cross_entropy_over_real_tokens():
   expected = -np.take_along_axis(log_probs, np.maximum(targets, 1)[..., None], -1)[..., 0]
   np.testing.assert_allclose(total, expected[targets > 0].sum(), rtol=1e-5)
   assert count == (targets > 0).sum()
-  smoothed, _ = trainer.token_losses(CONFIG, params, batch, label_smoothing=0.3)
+  smoothed, _ = losses.token_losses(CONFIG, params, batch, label_smoothing=0.3)
   uniform = -log_probs.mean(-1)[targets > 0].sum()
   np.testing.assert_allclose(smoothed, 0.7 * total + 0.3 * uniform, rtol=1e-5)
 
@@ -153,12 +155,12 @@ def test_a_teachers_distributions_are_the_labels():
   token = jnp.zeros((1, 1), jnp.int32)
   make = lambda seed: T5(CONFIG).init(jax.random.key(seed), token, token)['params']
   student, teacher = make(0), Model(make(1), CONFIG)
-  ours, labels = (np.asarray(trainer.log_probs(CONFIG, p, batch), np.float64)
+  ours, labels = (np.asarray(losses.log_probs(CONFIG, p, batch), np.float64)
                   for p in (student, teacher.params))
   expected = -(np.exp(labels) * ours).sum(-1)[batch['targets'] > 0].sum()
-  total, _ = trainer.token_losses(CONFIG, student, batch, teacher=teacher)
+  total, _ = losses.token_losses(CONFIG, student, batch, teacher=teacher)
   np.testing.assert_allclose(total, expected, rtol=1e-5)
-  loss = lambda params: trainer.token_losses(CONFIG, params, batch, teacher=teacher)[0]
+  loss = lambda params: losses.token_losses(CONFIG, params, batch, teacher=teacher)[0]
   flat = jax.tree.leaves(jax.grad(loss)(teacher.params))  # the teacher itself has nothing to learn
   assert max(float(jnp.abs(x).max()) for x in flat) < 1e-3
 
@@ -167,12 +169,12 @@ def test_the_loss_tvd_is_1_minus_alpha():
   batch = next(copy_task().from_step(0))
   token = jnp.zeros((1, 1), jnp.int32)
   student, teacher = (T5(CONFIG).init(jax.random.key(seed), token, token)['params'] for seed in (0, 1))
-  q, p = (np.exp(np.asarray(trainer.log_probs(CONFIG, params, batch), np.float64))
+  q, p = (np.exp(np.asarray(losses.log_probs(CONFIG, params, batch), np.float64))
           for params in (student, teacher))
   beta = np.minimum(p, q).sum(-1)[batch['targets'] > 0]
-  total, count = trainer.token_losses(CONFIG, student, batch, teacher=Model(teacher, CONFIG), divergence='tvd')
+  total, count = losses.token_losses(CONFIG, student, batch, teacher=Model(teacher, CONFIG), divergence='tvd')
   np.testing.assert_allclose(total / count, 1 - beta.mean(), rtol=1e-4)
-  itself, _ = trainer.token_losses(CONFIG, teacher, batch, teacher=Model(teacher, CONFIG), divergence='tvd')
+  itself, _ = losses.token_losses(CONFIG, teacher, batch, teacher=Model(teacher, CONFIG), divergence='tvd')
   np.testing.assert_allclose(itself, 0, atol=1e-3)
 
 
@@ -181,26 +183,26 @@ def test_distilling_by_tvd_raises_alpha(tmp_path):
   teacher = Model(jax.tree.map(lambda x: 3 * x, T5(CONFIG).init(jax.random.key(1), token, token)['params']), CONFIG)
   batch = next(copy_task().from_step(0))
   def alpha(params):
-    total, count = trainer.token_losses(CONFIG, params, batch, teacher=teacher, divergence='tvd')
+    total, count = losses.token_losses(CONFIG, params, batch, teacher=teacher, divergence='tvd')
     return 1 - total / count
   train = lambda steps, where, divergence: trainer.train(
-      CONFIG, copy_task(), copy_task(), str(tmp_path / where), steps=steps, optimizer=optax.adam(1e-2),
-      teacher=teacher, divergence=divergence, eval_every=100, checkpoint_every=100, log_every=20)
+      ModelLoss(CONFIG, divergence=divergence), copy_task(), copy_task(), str(tmp_path / where), steps=steps,
+      optimizer=optax.adam(1e-2), teacher=teacher, eval_every=100, checkpoint_every=100, log_every=20)
   assert alpha(train(30, 'tvd', 'tvd')) > alpha(train(1, 'start', 'kl')) + 0.02
 
 
 def test_a_decoder_only_model_learns(tmp_path):
   config = GPT2Config(vocab_size=32, num_pieces=30, emb_dim=16, num_heads=2, num_layers=1, eos_id=1)
-  trainer.train(config, copy_task(), copy_task(), str(tmp_path), steps=40, optimizer=optax.adam(1e-2),
+  trainer.train(ModelLoss(config), copy_task(), copy_task(), str(tmp_path), steps=40, optimizer=optax.adam(1e-2),
                 eval_every=20, checkpoint_every=100, log_every=20)
-  losses = logged(tmp_path, 'validation_loss')
-  assert losses[-1] < losses[0] - 0.05
+  found = logged(tmp_path, 'validation_loss')
+  assert found[-1] < found[0] - 0.05
 
 
 def test_an_id_0_before_the_end_of_a_text_is_learnt_and_padding_is_not():
   config = GPT2Config(vocab_size=32, emb_dim=16, num_heads=2, num_layers=1, eos_id=1)
-  params = trainer.network(config).init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params']
-  of = lambda row: trainer.token_losses(config, params, {'targets': jnp.array([row])})
+  params = network(config).init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params']
+  of = lambda row: losses.token_losses(config, params, {'targets': jnp.array([row])})
   total, count = of([0, 5, 0, 1, 0, 0])
   assert count == 4 and total == pytest.approx(float(of([0, 5, 0, 1])[0]))
   assert total > of([0, 5])[0] + 1
