@@ -29,7 +29,9 @@ _INPUT_LENGTH = flags.DEFINE_integer('input_length', 128, 'Encoder tokens.', low
 _MAX_DECODE_LEN = flags.DEFINE_integer('max_decode_len', 128, 'Most tokens of a text.', lower_bound=1)
 _TEMPERATURE = flags.DEFINE_float('temperature', 0.0, '0 is greedy.')
 _ALPHA = flags.DEFINE_float('alpha', None, 'For the predicted speed-up.')
-_DTYPE = flags.DEFINE_string('dtype', 'bfloat16', "'bfloat16' or 'float32'.")
+_DTYPE = flags.DEFINE_string(
+    'dtype', 'bfloat16', "'bfloat16', 'float32' or 'int8' (int8 weights, bfloat16 activations).")
+_DRAFT_DTYPE = flags.DEFINE_string('draft_dtype', None, "Of the draft; the target's by default.")
 _LAYER_MICROSECONDS = flags.DEFINE_float('layer_microseconds', 15.0, 'Fixed time of a layer in a pass.')
 _DATA = flags.DEFINE_integer('data', 1, 'Groups of devices, each with a part of the batch.', lower_bound=1)
 _SPLIT_DRAFT = flags.DEFINE_bool('split_draft', False, 'Split the draft over the devices too.')
@@ -42,7 +44,7 @@ def run():
     plan(directory, _TARGET.value, _DRAFT.value or None, _CHIP.value, _TOPOLOGY.value, _GAMMA.value, _BATCH.value,
          _INPUT_LENGTH.value, _MAX_DECODE_LEN.value, Sampling(temperature=_TEMPERATURE.value), _ALPHA.value,
          _DTYPE.value, layer_seconds=1e-6 * _LAYER_MICROSECONDS.value, data=_DATA.value,
-         split_draft=_SPLIT_DRAFT.value, passes=_PASSES.value)
+         split_draft=_SPLIT_DRAFT.value, passes=_PASSES.value, draft_dtype=_DRAFT_DTYPE.value)
     if _PROGRAM.value:
       shutil.copyfile(os.path.join(directory, 'program.txt'), _PROGRAM.value)
 

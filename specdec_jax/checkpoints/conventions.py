@@ -11,17 +11,41 @@ from specdec_jax.errors import CheckpointError
 from specdec_jax.files import json_files
 from specdec_jax.files.locations import absolute
 
-# What neither names nor shapes of a T5X checkpoint tell.
-OF_T5X = ('mlp_activations', 'max_distance', 'layer_norm_epsilon', 'decoder_start_id', 'eos_ids', 'pad_id')
+_OF_T5X = ('mlp_activations', 'encoder_attention', 'local_radius', 'global_block_size', 'max_distance',
+           'layer_norm_epsilon', 'decoder_start_id', 'eos_ids', 'pad_id')
 # Sentinels that T5's, mT5's and UMT5's programs append to their SentencePiece files, by the files' pieces.
 _SENTINELS = {32_000: 100, 250_000: 100, 256_000: 300}
 _BYT5_ROWS = 384
 OF_TRANSFORMERS = 100  # that its T5Tokenizer appends to a file where nothing says how many
 
 
+def of_t5x(config: Config) -> frozenset[str]:
+  """What neither names nor shapes of a T5X checkpoint tell."""
+  long = getattr(config, 'encoder_attention', 'full') != 'full'
+  return frozenset(_OF_T5X) - ({'encoder_attention'} if long else {'local_radius', 'global_block_size'})
+
+
+def like_ul2(source: str) -> str:
+  """Why an activation is asked for."""
+  return (f"'{source}' has gated feed-forward layers and tied logits, as UL2 and Flan-UL2, whose activation is silu, and "
+          'nothing in it says which it is: --activation=silu, or a gin file such as gin/models/ul2_20b.gin, says so.')
+
+
+def padding_of_t5x(config: Config, stated: bool) -> list[str]:
+  """A sentence where T5X's padding, always 0, is not the model's own or perhaps not."""
+  if config.pad_id:
+    return [f'T5X pads every model with 0; here padding is {config.pad_id}, so that an id 0 in an input (an unknown piece) '
+            'is seen, as the model was defined, where T5X hides it.']
+  if config.vocab_size == 256_000 and not stated:
+    return ['256,000 rows are those of MADLAD-400, which pads with 1 and ends texts with 2; T5X pads with 0, and so does '
+            'this model: an unknown piece, id 0 of that vocabulary, is hidden in inputs. '
+            '--gin_file=gin/models/madlad400_3b.gin (7b, 10b) makes padding 1.']
+  return []
+
+
 def assumed(config: Config, fields: Collection[str]) -> list[str]:
   """A sentence on the fields that nothing gives."""
-  names = [name for name in OF_T5X if name in fields]
+  names = [name for name in _OF_T5X if name in fields]
   if not names:
     return []
   values = ', '.join(f'{name} = {getattr(config, name)!r}' for name in names)

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -28,14 +29,14 @@ from specdec_jax.files import checksums
 from specdec_jax.files.directories import new_directory
 from specdec_jax.files.locations import absolute
 from specdec_jax.model import Model
-from specdec_jax.models.parameters import check_parameters
+from specdec_jax.models.parameters import check_parameters, parameter_dtypes
 from specdec_jax.notes import note
 from specdec_jax.parallel.mesh import Mesh, placement
 
 
 @arguments.checked(
     path=arguments.path, vocabulary=arguments.optional(arguments.path), gin_file=arguments.optional(arguments.path),
-    dtype=arguments.optional(arguments.text_of(('float32', 'bfloat16'))),
+    dtype=arguments.optional(arguments.text_of(storage_lib.STORAGES)),
     mesh=arguments.optional(arguments.instance(Mesh, 'a Mesh, or None')), replicated=arguments.flag,
     verify=arguments.flag)
 def load_model(path: str | os.PathLike, dtype: str | None = None, mesh: Mesh | None = None,
@@ -46,8 +47,10 @@ def load_model(path: str | os.PathLike, dtype: str | None = None, mesh: Mesh | N
   Args:
     path: a local or gs:// directory: of a model, or `checkpoint_N` of T5X; or 'embedded:ende/target' for a shipped
       model.
-    dtype: 'float32' or 'bfloat16' for weights and activations instead of the
-      configuration's. Norm scales and relative biases are float32 in either.
+    dtype: 'float32' or 'bfloat16' for weights and activations instead of the configuration's. Norm scales and
+      relative biases are float32 in either. 'int8': kernels and embedding are int8 in memory, with a scale for each
+      output channel, and activations as the configuration says; the model is then another one, named so, and what
+      it decodes has its own distribution.
     mesh: devices to lay the weights on, split along its 'model' axis as they are read.
     replicated: on a mesh, all weights on every device; for a small draft.
     verify: compare the checksum of every file with the one in files.json, for which every file is read once
@@ -84,12 +87,19 @@ def _model(directory: epath.Path, dtype: str | None, verify: bool) -> _Loaded:
   """What a model directory holds."""
   config, _ = read_config(directory)
   parts = check_files(directory, verify)
-  if dtype is not None:
-    config = dataclasses.replace(config, dtype=dtype)
+  config = _as(config, dtype)
   vocabulary = find_vocabulary(directory, config)
   if vocabulary is not None and not config.num_pieces:
     config = dataclasses.replace(config, num_pieces=vocabulary.size)
-  return config, vocabulary, storage_lib.read(directory / WEIGHTS, config.dtype, parts)
+  return config, vocabulary, storage_lib.read_as(directory / WEIGHTS, parameter_dtypes(config), parts)
+
+
+def _as(config: Config, dtype: str | None) -> Config:
+  """A configuration with the numbers that `load_model` is asked for."""
+  if dtype is None:
+    return config
+  return dataclasses.replace(config, **({'int8_weights': True} if dtype == 'int8' else
+                                        {'dtype': dtype, 'int8_weights': False}))
 
 
 def _checkpoint(directory: epath.Path, kind: str, dtype: str | None, vocabulary, gin_file) -> _Loaded:
@@ -97,16 +107,16 @@ def _checkpoint(directory: epath.Path, kind: str, dtype: str | None, vocabulary,
   source = prepare(directory, kind, vocabulary=vocabulary, gin_file=gin_file)
   for sentence in source.assumed:
     note(sentence)
-  config, reader = source.config, source.reader
-  if dtype is not None:
-    config = dataclasses.replace(config, dtype=dtype)
+  config, reader = _as(source.config, dtype), source.reader
+
+  dtypes = parameter_dtypes(config)
 
   def leaves():
     reader.check_copies()
     for name in reader.leaves:
       value = reader.read(name)
       check_finite(name, value, reader.source, None)
-      yield name, storage_lib.expand(name, value, config.dtype)
+      yield from storage_lib.kept(name, value, dtypes)
 
   return config, source.vocabulary, leaves()
 
@@ -121,19 +131,37 @@ def save_model(model: Model, path: str | os.PathLike, storage: str = 'float32',
     model: what to write.
     path: a local or gs:// directory that does not exist.
     storage: 'float32', 'bfloat16' or 'int8' (a scale per output channel), for
-      kernels and the embedding; the rest is float32.
+      kernels and the embedding; the rest is float32. A model of int8 weights is stored as int8, bit for bit, and
+      is one again by `load_model(path, dtype='int8')`.
     overwrite: replace an existing model directory, one that holds nothing else.
 
   Raises:
     OutputError: something else stands there, another process writes there, or the disk refuses.
     CheckpointError: weights that the storage has no room for.
+    SettingError: another storage for a model of int8 weights.
   """
+  if model.config.int8_weights and storage != 'int8':
+    raise SettingError(f"storage is '{storage}', but the model's weights are int8: use 'int8', or load it in another "
+                       'dtype before it is saved.')
   with new_model_directory(path, overwrite) as directory:
     with storage_lib.Writer(directory / WEIGHTS, storage) as writer:
-      for name, value in traverse_util.flatten_dict(model.params, sep='/').items():
+      for name, value in _to_store(model):
         writer.add(name, value)
-    write_description(directory, model.config, storage, model.vocabulary)
+    write_description(directory, dataclasses.replace(model.config, int8_weights=False), storage, model.vocabulary)
     checksums.seal(directory)
+
+
+def _to_store(model: Model) -> Iterator[tuple[str, Any]]:
+  """Every leaf as `Writer.add` takes it; int8 with its scales, which have an axis for those that they are the same for."""
+  params = traverse_util.flatten_dict(model.params, sep='/')
+  quantised = {path for path, dtype in parameter_dtypes(model.config).items() if dtype == 'int8'}
+  scales = {path: f"{path.rpartition('/')[0]}/scale" for path in quantised}
+  for name, value in params.items():
+    if name in quantised:
+      scale = np.asarray(params[scales[name]])
+      yield name, {'values': np.asarray(value), 'scale': scale[:, None] if name.endswith('embedding') else scale[None]}
+    elif name not in scales.values():
+      yield name, value
 
 
 def new_model_directory(path: str | os.PathLike, overwrite: bool = False):

@@ -9,6 +9,7 @@ from etils import epath
 from specdec_jax.checkpoints.huggingface.checkpoint import open_huggingface
 from specdec_jax.checkpoints.readers import Reader, unscanned
 from specdec_jax.checkpoints.t5x import index as t5x_index, native, orbax
+from specdec_jax.checkpoints.t5x.flaxformer import Flaxformer
 from specdec_jax.errors import CheckpointError, SettingError
 from specdec_jax.files.locations import existing_directory
 
@@ -20,7 +21,7 @@ T5X_FORMATS = ('t5x', 't5x_orbax')
 
 
 def open_checkpoint(path: str | os.PathLike, checkpoint_format: str, ignore: Sequence[str] = ()) -> Reader:
-  """Opens a checkpoint; a scanned tree is read as one without scanning.
+  """Opens a checkpoint; a scanned tree is read as one without scanning, flaxformer's as one of T5X's own network.
 
   Args:
     path: its directory, local or gs://.
@@ -45,7 +46,7 @@ def open_checkpoint(path: str | os.PathLike, checkpoint_format: str, ignore: Seq
     return open_huggingface(directory, ignore)
   if ignore:
     raise SettingError(f'ignore is for Hugging Face checkpoints; leave it out with {checkpoint_format}.')
-  return unscanned(_OPEN[checkpoint_format](directory))
+  return Flaxformer(unscanned(_OPEN[checkpoint_format](directory)))
 
 
 NAMES = {
@@ -75,7 +76,7 @@ def _guess(directory: epath.Path) -> str | None:
   names = {p.name for p in directory.iterdir()}
   if {'weights', 'config.json'} <= names:
     return 'model'
-  if any(n.endswith(('.safetensors', '.safetensors.index.json', '.bin')) for n in names):
+  if any(n.endswith(('.safetensors', '.safetensors.index.json', '.bin', '.msgpack', '.msgpack.index.json')) for n in names):
     return 'huggingface'
   if any(n.startswith('model.ckpt') for n in names):
     return 'tensorflow'

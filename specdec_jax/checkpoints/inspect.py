@@ -11,6 +11,7 @@ from etils import epath
 
 from specdec_jax.checkpoints import formats, source as source_lib, storage as storage_lib
 from specdec_jax.checkpoints.description import (
+    ARCHITECTURES,
     WEIGHTS,
     Config,
     Tokenizer,
@@ -24,6 +25,7 @@ from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.errors import CheckpointError, UserError
 from specdec_jax.files import checksums
 from specdec_jax.files.locations import existing_directory
+from specdec_jax.models.known import names_like
 from specdec_jax.models.parameters import check_parameters
 
 _BYTES = {'int8': 1, 'bfloat16': 2, 'float16': 2, 'float32': 4, 'float64': 8}
@@ -39,7 +41,8 @@ def describe(path: str | os.PathLike, verify: bool = False,
     progress: called with the bytes read of them and in all.
 
   Returns:
-    What `json.dumps` takes: path, format, architecture, configuration, parameters (their number), bytes, dtypes
+    What `json.dumps` takes: path, format, architecture, configuration (of the model that is there, or that an import
+    would make), sizes_of (names of gin/models with these sizes), parameters (their number), bytes, dtypes
     ({name: parameters}), vocabulary, checksums ('match', 'not compared', ...), assumed (sentences of an import) and
     problems (why it cannot be loaded or imported as it is; empty where it can).
 
@@ -59,6 +62,12 @@ def describe(path: str | os.PathLike, verify: bool = False,
   return found
 
 
+def config_of(found: dict[str, Any]) -> Config | None:
+  """The configuration of a description, or None where it has none."""
+  kind = ARCHITECTURES.get(found.get('architecture', ''))
+  return kind and kind(**found['configuration'])
+
+
 def text(found: dict[str, Any]) -> str:
   """A description of `describe` for people, a line for each thing."""
   lines = [f"{found['path']}: {formats.NAMES[found['format']].split(',')[0]}"]
@@ -66,6 +75,7 @@ def text(found: dict[str, Any]) -> str:
   if config:
     lines.append(f"architecture  {found['architecture']}: "
                  + ', '.join(f'{name} {_shown(value)}' for name, value in config.items()))
+    lines += [f"sizes of      {', '.join(found['sizes_of'])}"] if found['sizes_of'] else []
   if 'parameters' in found:
     dtypes = ', '.join(f'{count:,} in {dtype}' for dtype, count in found['dtypes'].items())
     lines.append(f"weights       {found['parameters']:,} parameters, {found['bytes'] / 1e9:.3f} GB ({dtypes})")
@@ -111,7 +121,8 @@ def _of_checkpoint(directory: epath.Path, kind: str) -> dict[str, Any]:
 
 
 def _of_config(config: Config) -> dict[str, Any]:
-  return {'architecture': architecture_of(config), 'configuration': dataclasses.asdict(config)}
+  return {'architecture': architecture_of(config), 'configuration': dataclasses.asdict(config),
+          'sizes_of': names_like(config)}
 
 
 def _of_leaves(leaves: dict[str, Leaf]) -> dict[str, Any]:

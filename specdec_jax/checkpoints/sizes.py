@@ -3,6 +3,7 @@
 import re
 
 from specdec_jax.checkpoints.readers import Leaf
+from specdec_jax.checkpoints.t5x.flaxformer import is_gated
 from specdec_jax.errors import CheckpointError, SettingError
 from specdec_jax.models.config import T5Config
 
@@ -13,7 +14,8 @@ def config_from_leaves(leaves: dict[str, Leaf], source: str) -> T5Config:
   The rest is T5 v1.1 (gated GELU), or v1.0 (ReLU, tied logits) where the tree
   has `wi` and no `logits_dense`. Tied logits are scaled, as in T5X. The number
   of heads comes from the relative bias [heads, buckets]: the kernels are 2-D
-  and only tell heads times head_dim.
+  and only tell heads times head_dim. An encoder with a bias for global tokens is LongT5's; LongT5's
+  local one has T5's own names and shapes, so that a gin file must say it.
 
   Raises:
     CheckpointError: the tree lacks a parameter that the sizes are read from, or they make no model.
@@ -39,14 +41,14 @@ def config_from_leaves(leaves: dict[str, Leaf], source: str) -> T5Config:
   if not heads or inner % heads:
     raise CheckpointError(f"In '{source}' the relative bias has {heads} heads, which does not divide the query "
                           f"kernels' {inner} columns; it is damaged, or of another model.")
-  gated = any(path.endswith('/wi_0/kernel') for path in leaves)
+  with_globals = any(path.startswith('encoder/side_relpos_bias/') for path in leaves)
   try:
     return T5Config(
         vocab_size=vocab_size, emb_dim=emb_dim, num_heads=heads, head_dim=inner // heads,
         mlp_dim=mlp_dim, num_encoder_layers=depth('encoder'), num_decoder_layers=depth('decoder'),
-        mlp_activations=('gelu', 'linear') if gated else ('relu',),
+        mlp_activations=('gelu', 'linear') if is_gated(leaves) else ('relu',),
         logits_via_embedding='decoder/logits_dense/kernel' not in leaves,
         relative_bias_per_layer=any(re.match(r'decoder/layers_\d+/relpos_bias/', p) for p in leaves),
-        num_buckets=buckets)
+        num_buckets=buckets, encoder_attention='transient_global' if with_globals else 'full')
   except SettingError as e:
     raise CheckpointError(f"The shapes in '{source}' are those of no T5: {e}") from e

@@ -17,6 +17,7 @@ from specdec_jax.checkpoints.huggingface import hub, tokenizer
 from specdec_jax.checkpoints.numbers import count_nonfinite
 from specdec_jax.checkpoints.readers import Reader
 from specdec_jax.checkpoints.sizes import config_from_leaves
+from specdec_jax.checkpoints.t5x.flaxformer import is_gated
 from specdec_jax.data.byte_vocabulary import NAME as BYTES
 from specdec_jax.data.vocabulary import Vocabulary
 from specdec_jax.errors import CheckpointError, SettingError
@@ -83,7 +84,9 @@ def prepare(path: str | os.PathLike, checkpoint_format: str, *, vocabulary: str 
   _check_dtypes(reader)
   said = _said(reader, gin_file, activation)
   config = reader.config or config_from_leaves(reader.leaves, reader.source)
-  unsaid = set(reader.assumed if reader.config else conventions.OF_T5X) - said.keys()
+  unsaid = set(reader.assumed if reader.config else conventions.of_t5x(config)) - said.keys()
+  if 'mlp_activations' in unsaid and config.logits_via_embedding and is_gated(reader.leaves):
+    raise CheckpointError(conventions.like_ul2(reader.source))
   stated = None if 'eos_ids' in unsaid else _replace(config, said).eos_id
   tokens = _find_vocabulary(absolute(path), checkpoint_format, vocabulary, config, stated, extra_ids)
   notes = [*hub_note, *reader.notes]
@@ -102,6 +105,8 @@ def prepare(path: str | os.PathLike, checkpoint_format: str, *, vocabulary: str 
   if isinstance(found, Vocabulary):
     found = found.with_sentinels(config.num_pieces - found.size)
   notes += conventions.assumed(config, unsaid)
+  if reader.config is None:
+    notes += conventions.padding_of_t5x(config, 'pad_id' in said)
   if difference := eos_difference(config, found):
     notes.append(difference)
   if storage == 'bfloat16':
@@ -122,8 +127,7 @@ def _said(reader: Reader, gin_file, activation: str | None) -> dict:
     raise SettingError(f'activation is {activation!r}, but {place} says the activation; leave one of them out.')
   if activation not in ACTIVATIONS:
     raise SettingError(f"activation is {activation!r}; use one of {', '.join(ACTIVATIONS)}.")
-  gated = any(path.endswith('/wi_0/kernel') for path in reader.leaves)
-  return {**fields, 'mlp_activations': (activation, 'linear') if gated else (activation,)}
+  return {**fields, 'mlp_activations': (activation, 'linear') if is_gated(reader.leaves) else (activation,)}
 
 
 def _replace(config: Config, fields: dict) -> Config:

@@ -87,9 +87,9 @@ class Writer:
     self._storage, self._part_bytes = storage, part_bytes
     self._leaves, self._bytes, self._parts = {}, 0, 0
 
-  def add(self, path: str, value: np.ndarray) -> None:
-    """Stores one float leaf under its '/'-joined path."""
-    leaf = compress(path, np.asarray(value), self._storage)
+  def add(self, path: str, value: Any) -> None:
+    """Stores one leaf under its '/'-joined path: floats, or what `compress` made of them."""
+    leaf = value if isinstance(value, dict) else compress(path, np.asarray(value), self._storage)
     size = sum(x.nbytes for x in (leaf.values() if isinstance(leaf, dict) else [leaf]))
     if self._leaves and self._bytes + size > self._part_bytes:
       self._flush()
@@ -154,15 +154,45 @@ def parts_of(names: Iterable[str]) -> list[str]:
 def read(directory: epath.Path, dtype: str,
          parts: Iterable[str] | None = None) -> Iterator[tuple[str, np.ndarray]]:
   """Yields (path, array) of all leaves, a part at a time (by default all that are there); see `expand` for `dtype`."""
+  for part, path, leaf in stored(directory, parts):
+    with _damage(part):
+      value = expand(path, leaf, dtype)
+    yield path, value
+
+
+def read_as(directory: epath.Path, dtypes: dict[str, str],
+            parts: Iterable[str] | None = None) -> Iterator[tuple[str, np.ndarray]]:
+  """As `read`, for a model that keeps some of its leaves as int8; see `kept`.
+
+  Args:
+    dtypes: of `parameters.parameter_dtypes`.
+  """
+  for part, path, leaf in stored(directory, parts):
+    with _damage(part):
+      values = list(kept(path, leaf, dtypes))
+    yield from values
+
+
+def kept(path: str, leaf: Any, dtypes: dict[str, str]) -> Iterator[tuple[str, np.ndarray]]:
+  """A stored leaf as a model keeps it: by its dtype, int8 as the values and, beside them, their scales."""
+  dtype = dtypes.get(path, 'float32')
+  if dtype != 'int8':
+    yield path, expand(path, leaf, dtype)
+    return
+  leaf = leaf if isinstance(leaf, dict) else compress(path, leaf, 'int8')
+  yield path, leaf['values']
+  yield f"{path.rpartition('/')[0]}/scale", leaf['scale'].reshape(-1)
+
+
+def stored(directory: epath.Path, parts: Iterable[str] | None = None) -> Iterator[tuple[epath.Path, str, Any]]:
+  """(its part, its path, a leaf as it is stored), a part at a time."""
   directory = epath.Path(directory)
   for name in parts_of(p.name for p in directory.iterdir()) if parts is None else parts:
     part = directory / name
     with _opened(part) as (checkpointer, place):
       leaves = checkpointer.restore(place)
     for path in list(leaves):
-      with _damage(part):
-        value = expand(path, leaves.pop(path), dtype)
-      yield path, value
+      yield part, path, leaves.pop(path)
 
 
 def leaves(directory: epath.Path, parts: Iterable[str]) -> dict[str, Leaf]:

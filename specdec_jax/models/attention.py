@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Float32
 
 Keys = Float[Array, 'B H K D']
 
-_MASKED = -1e10  # of any finite size: the weights of masked places are set to 0
+MASKED = -1e10  # of any finite size: the weights of masked places are set to 0
 
 
 def finite_values(keys: Keys, values: Keys) -> tuple[Keys, Keys]:
@@ -43,7 +43,7 @@ def attention_weights(query: Float[Array, 'B H T D'], keys: Keys, visible: Bool[
     logits = logits * scale
   if bias is not None:
     logits = logits + bias
-  return jnp.where(visible, jax.nn.softmax(jnp.where(visible, logits, _MASKED), axis=-1), 0.0)
+  return jnp.where(visible, jax.nn.softmax(jnp.where(visible, logits, MASKED), axis=-1), 0.0)
 
 
 def mix(weights: Float[Array, 'B H T K'], values: Keys) -> Float[Array, 'B T H*D']:

@@ -22,9 +22,14 @@ class T5Config:
     scale_tied_logits: tied logits are multiplied by emb_dim ** -0.5.
     relative_bias_per_layer: every layer has its own relative position bias (UMT5).
     num_buckets, max_distance: of the relative position bias.
+    encoder_attention: 'full', or LongT5's 'local' or 'transient_global' (see `longt5`).
+    local_radius: how far a token of LongT5's encoder sees on either side.
+    global_block_size: tokens that make one of LongT5's global tokens.
     layer_norm_epsilon: added to the mean square.
     dtype: of weights and activations in a decode, 'float32' or 'bfloat16';
       logits, softmax and norms are float32 in either.
+    int8_weights: kernels and embedding are int8 in memory, with a scale for each output channel (see `projections`);
+      such a model is one of its own, with its own distribution, and cannot be trained.
     decoder_start_id: the token that every decoder text starts with.
     eos_id, eos_ids: tokens that end a text; eos_id (1 by default) is the first of eos_ids. Either may be
       given alone.
@@ -47,8 +52,12 @@ class T5Config:
   relative_bias_per_layer: bool = False
   num_buckets: int = 32
   max_distance: int = 128
+  encoder_attention: str = 'full'
+  local_radius: int = 127
+  global_block_size: int = 16
   layer_norm_epsilon: float = 1e-6
   dtype: str = 'float32'
+  int8_weights: bool = False
   decoder_start_id: int = 0
   eos_id: int | None = None
   eos_ids: tuple[int, ...] = ()
@@ -64,17 +73,24 @@ class T5Config:
         'dropout_rate': config_checks.rate, 'logits_via_embedding': checks.flag, 'scale_tied_logits': checks.flag,
         'relative_bias_per_layer': checks.flag, 'num_buckets': config_checks.num_buckets,
         'max_distance': config_checks.between(1, config_checks.MOST_POSITIONS),
-        'layer_norm_epsilon': config_checks.epsilon, 'dtype': config_checks.dtype,
+        'encoder_attention': config_checks.encoder_attention,
+        'local_radius': config_checks.between(1, config_checks.MOST_POSITIONS),
+        'global_block_size': config_checks.between(1, config_checks.MOST_POSITIONS),
+        'layer_norm_epsilon': config_checks.epsilon, 'dtype': config_checks.dtype, 'int8_weights': checks.flag,
         'num_pieces': config_checks.between(0, config_checks.MOST_ROWS)})
     if self.max_distance <= self.num_buckets // 2:  # distances below have buckets of their own
       raise SettingError(f'T5Config.max_distance is {self.max_distance}; it must be above {self.num_buckets // 2}, '
                          'half of num_buckets.')
+    if self.relative_bias_per_layer and self.encoder_attention != 'full':
+      raise SettingError(f'T5Config.encoder_attention is {self.encoder_attention!r}, which has one relative bias for '
+                         'all layers; relative_bias_per_layer must be False.')
     config_checks.check_ids(self, ('decoder_start_id', 'pad_id'))
 
   @property
   def description(self) -> str:
-    return (f'T5 ({self.num_encoder_layers} encoder and {self.num_decoder_layers} decoder layers of '
-            f'width {self.emb_dim}, {self.dtype})')
+    name = {'full': 'T5', 'local': 'LongT5', 'transient_global': 'LongT5 with global tokens'}[self.encoder_attention]
+    return (f'{name} ({self.num_encoder_layers} encoder and {self.num_decoder_layers} decoder layers of '
+            f'width {self.emb_dim}, {config_checks.numbers(self)})')
 
   @property
   def attention_dim(self) -> int:
@@ -96,8 +112,8 @@ class GPT2Config:
     activation: a name of `activations.ACTIVATIONS`: 'gelu' (tanh approximation, GPT-2's own), 'gelu_exact', ...
     dropout_rate: used in training only.
     layer_norm_epsilon: added to the variance.
-    dtype, eos_id (the last id by default: 50256 in GPT-2), eos_ids, num_pieces: as in `T5Config`; any id may be a
-      real one, 0 included.
+    dtype, int8_weights, eos_id (the last id by default: 50256 in GPT-2), eos_ids, num_pieces: as in `T5Config`; any
+      id may be a real one, 0 included.
   """
 
   vocab_size: int = 50257
@@ -110,6 +126,7 @@ class GPT2Config:
   dropout_rate: float = 0.0
   layer_norm_epsilon: float = 1e-5
   dtype: str = 'float32'
+  int8_weights: bool = False
   eos_id: int | None = None
   eos_ids: tuple[int, ...] = ()
   num_pieces: int = 0
@@ -120,7 +137,7 @@ class GPT2Config:
         'num_layers': config_checks.layers, 'mlp_dim': config_checks.between(0, config_checks.MOST_WIDTH),
         'max_positions': config_checks.between(1, config_checks.MOST_POSITIONS),
         'activation': config_checks.activation, 'dropout_rate': config_checks.rate,
-        'layer_norm_epsilon': config_checks.epsilon, 'dtype': config_checks.dtype,
+        'layer_norm_epsilon': config_checks.epsilon, 'dtype': config_checks.dtype, 'int8_weights': checks.flag,
         'num_pieces': config_checks.between(0, config_checks.MOST_ROWS)})
     config_checks.set_eos(self, (self.num_pieces or self.vocab_size) - 1)
     object.__setattr__(self, 'mlp_dim', self.mlp_dim or 4 * self.emb_dim)
@@ -130,7 +147,7 @@ class GPT2Config:
 
   @property
   def description(self) -> str:
-    return f'GPT-2 ({self.num_layers} layers of width {self.emb_dim}, {self.dtype})'
+    return f'GPT-2 ({self.num_layers} layers of width {self.emb_dim}, {config_checks.numbers(self)})'
 
   @property
   def head_dim(self) -> int:

@@ -11,6 +11,7 @@ from specdec_jax.models.activations import ACTIVATIONS
 Check = Callable[[str, Any], Any]  # of a field's name and value: the value as it is kept, or SettingError
 
 DTYPES = ('float32', 'bfloat16')
+ENCODER_ATTENTIONS = ('full', 'local', 'transient_global')
 # Far above any model that is known, and such that everything that depends on them still takes seconds.
 MOST_LAYERS, MOST_WIDTH, MOST_ROWS, MOST_POSITIONS = 1_000, 1 << 20, 1 << 24, 1 << 24
 
@@ -23,6 +24,7 @@ rows, width, layers = between(1, MOST_ROWS), between(1, MOST_WIDTH), between(1, 
 rate: Check = lambda name, value: checks.real(name, value, lambda x: 0 <= x < 1, 'of at least 0 and below 1')
 epsilon: Check = lambda name, value: checks.real(name, value, lambda x: 0 < x < 1, 'above 0 and below 1')
 activation: Check = lambda name, value: checks.choice(name, value, ACTIVATIONS)
+encoder_attention: Check = lambda name, value: checks.choice(name, value, ENCODER_ATTENTIONS)
 activations: Check = lambda name, value: checks.sequence(name, value, activation)
 
 
@@ -31,6 +33,11 @@ def dtype(name: str, value: Any) -> str:
     raise SettingError(f"{name} is 'float16', which overflows in the feed-forward layers of T5 v1.1; use 'float32' or "
                        "'bfloat16'.")
   return checks.choice(name, value, DTYPES)
+
+
+def numbers(config: Any) -> str:
+  """What a configuration's weights and activations are, in words."""
+  return f'{config.dtype}, int8 weights' if config.int8_weights else config.dtype
 
 
 def num_buckets(name: str, value: Any) -> int:

@@ -15,15 +15,15 @@ from specdec_jax.models import cache as cache_lib, hidden as hidden_lib
 from specdec_jax.models.activations import ACTIVATIONS
 from specdec_jax.models.attention import attention_weights, finite_values, mix, seen_values
 from specdec_jax.models.config import GPT2Config
-from specdec_jax.models.products import dot_general, split_heads, tied_logits
+from specdec_jax.models.products import split_heads
+from specdec_jax.models.projections import dense, embed
 from specdec_jax.models.visibility import Visibility
 
 Cache = dict[str, Any]
 
 
 def _dense(cfg: GPT2Config, features: int, name: str, scale: float = 1.0):
-  return nn.Dense(features, dtype=cfg.dtype, name=name, dot_general=dot_general,
-                  kernel_init=nn.initializers.normal(0.02 * scale))
+  return dense(cfg, features, 0.02 * scale, name, use_bias=True)
 
 
 def _norm(cfg: GPT2Config, x, name: str):
@@ -103,8 +103,7 @@ class GPT2(nn.Module):
 
   def setup(self):
     cfg = self.config
-    self.token_embedder = nn.Embed(cfg.vocab_size, cfg.emb_dim, dtype=cfg.dtype,
-                                   embedding_init=nn.initializers.normal(0.02))
+    self.token_embedder = embed(cfg, 0.02)
     self.position_embedder = nn.Embed(cfg.max_positions, cfg.emb_dim, dtype=cfg.dtype,
                                       embedding_init=nn.initializers.normal(0.01))
     self.decoder = Decoder(cfg)
@@ -144,7 +143,7 @@ class GPT2(nn.Module):
 
   def to_logits(self, hidden) -> Array:
     """Last hidden states [..., E] -> float32 logits [..., V]."""
-    return tied_logits(hidden, self.token_embedder.embedding.astype(self.config.dtype))
+    return self.token_embedder.logits(hidden)
 
   def _decode(self, caches, tokens, seen, slots, deterministic=True):
     cfg = self.config

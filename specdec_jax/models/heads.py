@@ -15,7 +15,8 @@ from jaxtyping import Array, Float, Int
 from specdec_jax import checks
 from specdec_jax.models import cache as cache_lib, config_checks
 from specdec_jax.models.config import T5Config
-from specdec_jax.models.t5 import DecoderLayer, RelativeBias, RMSNorm
+from specdec_jax.models.t5 import DecoderLayer
+from specdec_jax.models.t5_layers import RelativeBias, RMSNorm
 from specdec_jax.models.visibility import Visibility
 
 Cache = dict[str, Any]

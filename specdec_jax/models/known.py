@@ -41,6 +41,24 @@ _GPT2 = {
 }
 _GATED = dict(mlp_activations=('gelu', 'linear'), logits_via_embedding=False)  # and logits of their own
 _PER_LAYER = dict(relative_bias_per_layer=True)
+_TIED = dict(mlp_activations=('relu',), logits_via_embedding=True)
+# Id 0 of its vocabulary is the unknown piece, a real token.
+_MADLAD = dict(vocab_size=256000, pad_id=1, eos_ids=(2,), **_GATED)
+_BYT5 = {
+    'small': _t5(1472, 6, 64, 3584, 12, 4),
+    'base': _t5(1536, 12, 64, 3968, 18, 6),
+    'large': _t5(1536, 16, 64, 3840, 36, 12),
+    'xl': _t5(2560, 32, 64, 6720, 36, 12),
+    'xxl': _t5(4672, 64, 64, 12352, 36, 12),
+}
+_CHRONOS = {
+    'tiny': _t5(256, 4, 64, 1024, 4, 4), 'mini': _t5(384, 8, 64, 1536, 4, 4), 'small': _V1_0['small'],
+    'base': _V1_0['base'], 'large': _V1_0['large'],
+}
+
+
+def _some(sizes: Mapping[str, dict[str, Any]], *names: str) -> dict[str, dict[str, Any]]:
+  return {name: sizes[name] for name in names}
 
 
 def _family(prefix: str, sizes: Mapping[str, dict[str, Any]], **common) -> dict[str, dict[str, Any]]:
@@ -50,9 +68,26 @@ def _family(prefix: str, sizes: Mapping[str, dict[str, Any]], **common) -> dict[
 # What a name says of a model: fields of its configuration.
 _T5_MODELS = {
     **_family('t5_1_1_', _V1_1, vocab_size=32128, **_GATED),
-    **_family('t5_1_0_', _V1_0, vocab_size=32128, mlp_activations=('relu',), logits_via_embedding=True),
+    **_family('t5_1_0_', _V1_0, vocab_size=32128, **_TIED),
     **_family('mt5_', _V1_1, vocab_size=250112, **_GATED),
     **_family('umt5_', _V1_1, vocab_size=256384, **_GATED, **_PER_LAYER),
+    'madlad400_3b': _t5(1024, 16, 128, 8192, 32, 32, **_MADLAD),
+    'madlad400_7b': _t5(2048, 16, 128, 8192, 48, 48, **_MADLAD),
+    'madlad400_10b': _t5(2048, 32, 128, 16384, 32, 32, **_MADLAD),
+    'ul2_20b': _t5(4096, 16, 256, 16384, 32, 32, vocab_size=32128, mlp_activations=('silu', 'linear'),
+                   logits_via_embedding=True),
+    'aya_101': dict(**_V1_1['xxl'], vocab_size=250112, **_GATED),
+    **_family('pile_t5_', _some(_V1_1, 'base', 'large', 'xl', 'xxl'), vocab_size=32128, eos_ids=(2,),
+              **_GATED, **_PER_LAYER),
+    **_family('byt5_', _BYT5, vocab_size=384, **_GATED),
+    **_family('codet5_', _some(_V1_0, 'small', 'base', 'large'), vocab_size=32100, eos_ids=(2,),
+              **_TIED),
+    **_family('codet5p_', {'220m': _V1_0['base'], '770m': _V1_0['large']}, vocab_size=32100, eos_ids=(2,), **_TIED),
+    **_family('chronos_t5_', _CHRONOS, vocab_size=4096, **_TIED),
+    **_family('long_t5_local_', _some(_V1_1, 'base', 'large'), vocab_size=32128, encoder_attention='local',
+              **_GATED),
+    **_family('long_t5_tglobal_', _some(_V1_1, 'base', 'large', 'xl'), vocab_size=32128,
+              encoder_attention='transient_global', **_GATED),
     # The embedded pair: a target whose steps are bound by reading its weights, a draft of few layers, since each
     # layer of each step has a fixed cost.
     'ende_target': _t5(512, 8, 64, 1024, 3, 6, vocab_size=5120),
@@ -95,6 +130,12 @@ def known_config(name: str, **changes: Any) -> Config:
   fields = known_fields(name)
   kind = next(kind for kind, models in _MODELS.items() if name in models)
   return kind(**{**fields, **changes})
+
+
+def names_like(config: Config) -> list[str]:
+  """The known models whose sizes and conventions a configuration has."""
+  return [name for name in known_names(type(config))
+          if all(getattr(config, field) == value for field, value in known_fields(name, type(config)).items())]
 
 
 def _configurable(kind: type) -> Callable[..., Any]:

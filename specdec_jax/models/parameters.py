@@ -22,11 +22,17 @@ def is_matrix(path: str, shape: tuple[int, ...]) -> bool:
 
 def parameter_shapes(config: T5Config | GPT2Config) -> Shapes:
   """Every parameter of a model, by '/'-joined path: those that its network makes."""
-  return dict(_shapes(config))
+  return {path: leaf.shape for path, leaf in _leaves(config).items()}
+
+
+def parameter_dtypes(config: T5Config | GPT2Config) -> dict[str, str]:
+  """How a model keeps its parameters in memory: int8, or kernels and embeddings as its dtype, the rest float32."""
+  return {path: 'int8' if leaf.dtype == jnp.int8 else config.dtype if is_matrix(path, leaf.shape) else 'float32'
+          for path, leaf in _leaves(config).items()}
 
 
 @functools.lru_cache(maxsize=64)
-def _shapes(config) -> Shapes:
+def _leaves(config) -> dict[str, jax.ShapeDtypeStruct]:
   """The network is traced with one layer a stack: the others are of the same shapes, and tracing them takes seconds."""
   depths = {'encoder': 0 if config.decoder_only else config.num_encoder_layers, 'decoder': config.num_decoder_layers}
   one_layer = dataclasses.replace(
@@ -34,12 +40,12 @@ def _shapes(config) -> Shapes:
   token = jnp.zeros((1, 1), jnp.int32)
   inputs = (token,) if config.decoder_only else (token, token)
   made = jax.eval_shape(network(one_layer).init, jax.eval_shape(lambda: jax.random.key(0)), *inputs)['params']
-  shapes: Shapes = {}
+  leaves: dict[str, jax.ShapeDtypeStruct] = {}
   for path, leaf in traverse_util.flatten_dict(made, sep='/').items():
     stack = re.match(r'(encoder|decoder)/layers_0/', path)
     for i in range(depths[stack[1]]) if stack else [0]:
-      shapes[path.replace('/layers_0/', f'/layers_{i}/', 1)] = leaf.shape
-  return shapes
+      leaves[path.replace('/layers_0/', f'/layers_{i}/', 1)] = leaf
+  return leaves
 
 
 def check_parameters(found: Shapes, config: T5Config | GPT2Config, source: str) -> None:

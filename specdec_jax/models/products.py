@@ -34,4 +34,4 @@ def split_heads(x: Float[Array, 'B T H*D'], num_heads: int) -> Float[Array, 'B H
   """The heads of a projection."""
   # Without it the TPU compiler turns the projection's kernel, on every call, and not its result.
   x = lax.optimization_barrier(x)
-  return x.reshape(*x.shape[:2], num_heads, -1).transpose(0, 2, 1, 3)
+  return x.reshape(*x.shape[:2], num_heads, x.shape[-1] // num_heads).transpose(0, 2, 1, 3)

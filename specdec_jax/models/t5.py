@@ -4,126 +4,22 @@ Dimension names: B batch, S encoder length, T decoder tokens of one pass,
 L cache length, H heads, D head_dim, E emb_dim, V vocab_size.
 """
 
-import functools
-import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
-from jax import lax
 from jaxtyping import Array, Bool, Float32, Int
 
 from specdec_jax.models import cache as cache_lib, hidden as hidden_lib
-from specdec_jax.models.activations import ACTIVATIONS
-from specdec_jax.models.attention import attention_weights, finite_values, mix, seen_values
+from specdec_jax.models.attention import seen_values
 from specdec_jax.models.config import T5Config
-from specdec_jax.models.products import dot_general, split_heads, tied_logits
+from specdec_jax.models.longt5 import LongAttention, Surroundings
+from specdec_jax.models.projections import dense, embed
+from specdec_jax.models.t5_layers import MLP, Attention, RelativeBias, RMSNorm
 from specdec_jax.models.visibility import Visibility
 
 Cache = dict[str, Any]
-
-
-def relative_position_bucket(relative_position: Int[Array, '*shape'], *, bidirectional: bool, num_buckets: int,
-                             max_distance: int) -> Int[Array, '*shape']:
-  """Maps key position minus query position to T5's bucket number."""
-  distance = -relative_position
-  bucket = jnp.zeros_like(distance)
-  if bidirectional:
-    num_buckets //= 2
-    bucket += (distance < 0) * num_buckets
-    distance = jnp.abs(distance)
-  else:
-    distance = jnp.maximum(distance, 0)
-  exact = num_buckets // 2
-  logarithmic = exact + (
-      jnp.log(distance.astype(jnp.float32) / exact + jnp.finfo(jnp.float32).eps)
-      / math.log(max_distance / exact) * (num_buckets - exact)
-  ).astype(jnp.int32)
-  logarithmic = jnp.minimum(logarithmic, num_buckets - 1)
-  return bucket + jnp.where(distance < exact, distance, logarithmic)
-
-
-class RelativeBias(nn.Module):
-  """Relative position bias from absolute positions."""
-
-  config: T5Config
-  bidirectional: bool
-
-  @nn.compact
-  def __call__(self, query_positions, key_positions):
-    """int32 [B, T] and [K] -> float32 [B, H, T, K]."""
-    cfg = self.config
-    embedding = self.param(
-        'rel_embedding', nn.initializers.variance_scaling(1.0, 'fan_avg', 'uniform'),
-        (cfg.num_heads, cfg.num_buckets), jnp.float32)
-    bucket_BxTxK = relative_position_bucket(
-        key_positions - query_positions[..., None], bidirectional=self.bidirectional,
-        num_buckets=cfg.num_buckets, max_distance=cfg.max_distance)
-    one_hot = jax.nn.one_hot(bucket_BxTxK, cfg.num_buckets, dtype=jnp.float32)
-    return jnp.einsum('btkn,hn->bhtk', one_hot, embedding.astype(jnp.float32))
-
-
-class RMSNorm(nn.Module):
-  """T5's layer norm: no mean, no bias, float32 inside."""
-
-  config: T5Config
-
-  @nn.compact
-  def __call__(self, x):
-    scale = self.param('scale', nn.initializers.ones, (x.shape[-1],), jnp.float32)
-    x = x.astype(jnp.float32)
-    x = x * lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + self.config.layer_norm_epsilon)
-    return (x * scale).astype(self.config.dtype)
-
-
-def _dense(cfg, features, fan_in, name=None):
-  """A bias-free projection; fan_in sets T5's initial scale."""
-  return nn.Dense(features, use_bias=False, dtype=cfg.dtype, name=name, dot_general=dot_general,
-                  kernel_init=nn.initializers.normal(fan_in ** -0.5))
-
-
-class Attention(nn.Module):
-  """Multi-head attention without scaling of the logits, as in T5."""
-
-  config: T5Config
-
-  def setup(self):
-    cfg = self.config
-    # T5 folds 1/sqrt(D) into the query's initial scale.
-    self.query = _dense(cfg, cfg.attention_dim, cfg.emb_dim * cfg.head_dim)
-    self.key = _dense(cfg, cfg.attention_dim, cfg.emb_dim)
-    self.value = _dense(cfg, cfg.attention_dim, cfg.emb_dim)
-    self.out = _dense(cfg, cfg.emb_dim, cfg.attention_dim)
-    self.dropout = nn.Dropout(cfg.dropout_rate, broadcast_dims=(-2,))
-
-  def keys_values(self, x):
-    """[B, K, E] -> keys and values, [B, H, K, D] each; see `attention.finite_values`."""
-    heads = self.config.num_heads
-    return finite_values(split_heads(self.key(x), heads), split_heads(self.value(x), heads))
-
-  def __call__(self, x, keys, values, visible, bias=None, deterministic=True):
-    """[B, T, E] attends over keys, values [B, H, K, D]; visible bool [B, 1, 1|T, K], bias float32 [B, H, T, K]."""
-    query = split_heads(self.query(x), self.config.num_heads)
-    weights = attention_weights(query, keys, visible, bias).astype(self.config.dtype)
-    return self.out(mix(self.dropout(weights, deterministic=deterministic), values))
-
-
-class MLP(nn.Module):
-  """The feed-forward block: the product of its activated input projections."""
-
-  config: T5Config
-
-  @nn.compact
-  def __call__(self, x, deterministic=True):
-    cfg = self.config
-    names = ['wi'] if len(cfg.mlp_activations) == 1 else [
-        f'wi_{i}' for i in range(len(cfg.mlp_activations))]
-    hidden: Any = 1
-    for name, activation in zip(names, cfg.mlp_activations):
-      hidden *= ACTIVATIONS[activation](_dense(cfg, cfg.mlp_dim, cfg.emb_dim, name)(x))
-    hidden = nn.Dropout(cfg.dropout_rate, broadcast_dims=(-2,))(hidden, deterministic=deterministic)
-    return _dense(cfg, cfg.emb_dim, cfg.mlp_dim, 'wo')(hidden)
 
 
 class EncoderLayer(nn.Module):
@@ -131,15 +27,19 @@ class EncoderLayer(nn.Module):
 
   @nn.compact
   def __call__(self, x, bias, visible, deterministic=True):
+    """[B, S, E]; bias float32 [B, H, S, S] and visible bool [B, 1, 1, S], or `longt5.Surroundings` in place of both."""
     cfg = self.config
     drop = nn.Dropout(cfg.dropout_rate, broadcast_dims=(-2,))
-    if cfg.relative_bias_per_layer:
-      positions = jnp.arange(x.shape[1])
-      bias = RelativeBias(cfg, True, name='relpos_bias')(positions[None], positions)
-    attention = Attention(cfg, name='attention')
     h = RMSNorm(cfg, name='pre_attention_layer_norm')(x)
-    keys, values = attention.keys_values(h)
-    h = attention(h, keys, values, visible, bias, deterministic)
+    if isinstance(visible, Surroundings):
+      h = LongAttention(cfg, name='attention')(h, visible, deterministic)
+    else:
+      if cfg.relative_bias_per_layer:
+        positions = jnp.arange(x.shape[1])
+        bias = RelativeBias(cfg, True, name='relpos_bias')(positions[None], positions)
+      attention = Attention(cfg, name='attention')
+      keys, values = attention.keys_values(h)
+      h = attention(h, keys, values, visible, bias, deterministic)
     x += drop(h, deterministic=deterministic)
     h = MLP(cfg, name='mlp')(RMSNorm(cfg, name='pre_mlp_layer_norm')(x), deterministic)
     return x + drop(h, deterministic=deterministic)
@@ -150,16 +50,22 @@ class Encoder(nn.Module):
 
   @nn.compact
   def __call__(self, embedded, visible, deterministic=True):
-    """[B, S, E] and bool [B, 1, 1, S] -> [B, S, E]."""
+    """[B, S, E] and bool [B, S] -> [B, S, E]."""
     cfg = self.config
     drop = nn.Dropout(cfg.dropout_rate, broadcast_dims=(-2,))
     x = drop(embedded, deterministic=deterministic)
-    bias = None
-    if not cfg.relative_bias_per_layer:
-      positions = jnp.arange(x.shape[1])
-      bias = RelativeBias(cfg, True, name='relpos_bias')(positions[None], positions)
+    bias: Any = None
+    if cfg.encoder_attention != 'full':
+      with_globals = cfg.encoder_attention == 'transient_global'
+      seen = Surroundings.of(cfg, visible, RelativeBias(cfg, True, name='relpos_bias'),
+                             RelativeBias(cfg, True, name='side_relpos_bias') if with_globals else None)
+    else:
+      seen = visible[:, None, None]
+      if not cfg.relative_bias_per_layer:
+        positions = jnp.arange(x.shape[1])
+        bias = RelativeBias(cfg, True, name='relpos_bias')(positions[None], positions)
     for i in range(cfg.num_encoder_layers):
-      x = EncoderLayer(cfg, name=f'layers_{i}')(x, bias, visible, deterministic)
+      x = EncoderLayer(cfg, name=f'layers_{i}')(x, bias, seen, deterministic)
     x = RMSNorm(cfg, name='encoder_norm')(x)
     return drop(x, deterministic=deterministic)
 
@@ -225,18 +131,19 @@ class Decoder(nn.Module):
     self.decoder_norm = RMSNorm(cfg)
     self.dropout = nn.Dropout(cfg.dropout_rate, broadcast_dims=(-2,))
     if not cfg.logits_via_embedding:
-      self.logits_dense = nn.Dense(cfg.vocab_size, use_bias=False, dtype=cfg.dtype,
-                                   kernel_init=nn.initializers.normal(cfg.emb_dim ** -0.5),
-                                   dot_general=functools.partial(
-                                       dot_general, preferred_element_type=jnp.float32))
+      self.logits_dense = dense(cfg, cfg.vocab_size, cfg.emb_dim ** -0.5, float32_result=True)
 
   def cross(self, encoded):
     """Cross-attention keys and values of every layer, once for a request."""
     pairs = [layer.encoder_decoder_attention.keys_values(encoded) for layer in self.layers]
     return [{'key': k, 'value': v} for k, v in pairs]
 
-  def __call__(self, embedded, seen, cross, cross_visible, caches, slots, embedding, deterministic=True):
-    """[B, T, E] -> float32 logits [B, T, V], caches and blocks; other arguments as in `DecoderLayer`, one a layer."""
+  def __call__(self, embedded, seen, cross, cross_visible, caches, slots, tied_logits, deterministic=True):
+    """[B, T, E] -> float32 logits [B, T, V], caches and blocks.
+
+    `tied_logits` makes logits of [B, T, E] where they come from the embedding; other arguments as in `DecoderLayer`,
+    one a layer.
+    """
     cfg = self.config
     x = self.dropout(embedded, deterministic=deterministic)
     bias = None if cfg.relative_bias_per_layer else self.relpos_bias(seen.queries, seen.keys)
@@ -248,16 +155,16 @@ class Decoder(nn.Module):
       blocks.append(block)
     x = self.dropout(self.decoder_norm(x), deterministic=deterministic)
     hidden_lib.tell(self, hidden_lib.LAST, x)
-    return self.logits(x, embedding), updated, blocks
+    return self.logits(x, tied_logits), updated, blocks
 
-  def logits(self, x, embedding):
+  def logits(self, x, tied_logits):
     """Last hidden states [..., E] -> float32 [..., V]."""
     cfg = self.config
     if not cfg.logits_via_embedding:
       return self.logits_dense(x)
     if cfg.scale_tied_logits:
       x = x * cfg.emb_dim ** -0.5
-    return tied_logits(x, embedding.astype(cfg.dtype))
+    return tied_logits(x)
 
 
 class T5(nn.Module):
@@ -267,14 +174,13 @@ class T5(nn.Module):
 
   def setup(self):
     cfg = self.config
-    self.token_embedder = nn.Embed(cfg.vocab_size, cfg.emb_dim, dtype=cfg.dtype,
-                                   embedding_init=nn.initializers.normal(1.0))
+    self.token_embedder = embed(cfg, 1.0)
     self.encoder = Encoder(cfg)
     self.decoder = Decoder(cfg)
 
   def _encode(self, encoder_tokens, deterministic=True):
     visible = encoder_tokens != self.config.pad_id
-    encoded = self.encoder(self.token_embedder(encoder_tokens), visible[:, None, None], deterministic)
+    encoded = self.encoder(self.token_embedder(encoder_tokens), visible, deterministic)
     hidden_lib.tell(self, hidden_lib.ENCODED, encoded)
     return {'cross': self.decoder.cross(encoded), 'cross_visible': visible}
 
@@ -338,9 +244,9 @@ class T5(nn.Module):
 
   def to_logits(self, hidden) -> Array:
     """Last hidden states [..., E] -> float32 logits [..., V]."""
-    return self.decoder.logits(hidden, self.token_embedder.embedding)
+    return self.decoder.logits(hidden, self.token_embedder.logits)
 
   def _decode(self, encoded, caches, tokens, seen, slots, deterministic=True):
     cross_visible = encoded['cross_visible'][:, None, None]
     return self.decoder(self.token_embedder(tokens), seen, encoded['cross'], cross_visible, caches, slots,
-                        self.token_embedder.embedding, deterministic)
+                        self.token_embedder.logits, deterministic)

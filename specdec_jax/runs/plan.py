@@ -15,6 +15,9 @@ from specdec_jax.tpu.traffic import Assumptions
 from specdec_jax.tree import Tree
 
 
+_DTYPES = ('bfloat16', 'float32', 'int8')
+
+
 def _model(name: str, value: Any) -> Any:
   """A name or a path, or what `tpu.plan` takes beside."""
   numbers = isinstance(value, (bool, int, float, list, tuple, dict)) or value is None
@@ -27,7 +30,8 @@ def _model(name: str, value: Any) -> Any:
     tree=arguments.optional(settings.tree), nodes=arguments.optional(arguments.at_least(1)),
     acceptance_by_rank=arguments.optional(arguments.tuple_of(arguments.probability)), batch=arguments.at_least(1),
     input_length=arguments.at_least(1), max_decode_len=arguments.at_least(1), sampling=settings.SAMPLING,
-    alpha=arguments.optional(arguments.probability), dtype=arguments.text_of(('bfloat16', 'float32')),
+    alpha=arguments.optional(arguments.probability), dtype=arguments.text_of(_DTYPES),
+    draft_dtype=arguments.optional(arguments.text_of(_DTYPES)),
     layer_seconds=arguments.not_negative, collective_seconds=arguments.not_negative, data=arguments.at_least(1),
     split_draft=arguments.flag, passes=arguments.flag, grid_gammas=arguments.tuple_of(settings.GAMMA),
     grid_batches=arguments.tuple_of(arguments.at_least(1)),
@@ -39,13 +43,13 @@ def plan(output_dir: str, target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small
          collective_seconds: float = 10e-6, data: int = 1, split_draft: bool = False, passes: bool = True,
          grid_gammas: Sequence[int] = (3, 5, 7), grid_batches: Sequence[int] = (1, 4, 16, 64, 256),
          grid_chips: Sequence[str] = tuple(CHIPS), tree: Tree | int | None = None, nodes: int | None = None,
-         acceptance_by_rank: Sequence[float] | None = None) -> dict:
+         acceptance_by_rank: Sequence[float] | None = None, draft_dtype: str | None = None) -> dict:
   """Writes plan.json, plan.md, plan.png and program.txt into output_dir and prints plan.md.
 
   Args:
     output_dir: claimed by `launch.main`.
     target, draft, chip, gamma, tree, nodes, batch, input_length, max_decode_len, sampling, alpha,
-      acceptance_by_rank, dtype, data, split_draft, passes: as in `tpu.plan`.
+      acceptance_by_rank, dtype, draft_dtype, data, split_draft, passes: as in `tpu.plan`.
     topology: as there; the smallest slice of the chip by default.
     layer_seconds, collective_seconds: see `traffic.Assumptions`.
     grid_gammas, grid_batches, grid_chips: of the table of predictions, which needs an alpha.
@@ -58,11 +62,12 @@ def plan(output_dir: str, target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small
   shape: dict[str, Any] = dict(input_length=input_length, max_decode_len=max_decode_len, assumptions=assumptions)
   grid = None
   if alpha is not None and draft is not None:
-    grid = tables.grid(target, draft, alpha, grid_gammas, grid_batches, grid_chips, dtype=dtype, **shape)
+    grid = tables.grid(target, draft, alpha, grid_gammas, grid_batches, grid_chips, dtype=dtype,
+                       draft_dtype=draft_dtype, **shape)
   found = compile_plan(
       target, draft, chip, topology, gamma, batch, sampling=sampling, alpha=alpha, dtype=dtype,
       data=data, split_draft=split_draft, passes=passes, tell=note, tree=tree, nodes=nodes,
-      acceptance_by_rank=acceptance_by_rank, **shape)
+      acceptance_by_rank=acceptance_by_rank, draft_dtype=draft_dtype, **shape)
   result: dict[str, Any] = {'plan': tables.to_json(found)}
   text = tables.markdown(found)
   if rows := tables.papers_rows(found):

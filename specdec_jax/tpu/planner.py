@@ -111,7 +111,7 @@ def plan(target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v
          alpha: float | None = None, dtype: str = 'bfloat16', assumptions: Assumptions = Assumptions(),
          data: int = 1, split_draft: bool = False, passes: bool = True,
          tell: Callable[[str], None] | None = None, tree: Tree | int | None = None, nodes: int | None = None,
-         acceptance_by_rank: Sequence[float] | None = None) -> Plan:
+         acceptance_by_rank: Sequence[float] | None = None, draft_dtype: str | None = None) -> Plan:
   """Compiles the decode program for a TPU that need not be there, and reports on it.
 
   Args:
@@ -126,7 +126,8 @@ def plan(target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v
     alpha: for the predicted speed-up.
     acceptance_by_rank: likewise, the probability that the draft's k-th candidate is the one accepted: what trees
       are predicted with. By default `tpu.acceptance.acceptance_by_rank` of alpha.
-    dtype: of weights and activations.
+    dtype: of weights and activations; 'int8' is int8 weights and bfloat16 activations.
+    draft_dtype: of the draft's, where they are others than the target's.
     assumptions: of the model of time.
     data: devices along the batch.
     split_draft: split the draft over the devices too.
@@ -139,7 +140,7 @@ def plan(target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v
     SettingError: sizes that no program has, or that do not divide.
   """
   deployment = Deployment(
-      target=shapes.abstract_model(target, dtype), drafter=shapes.abstract_drafter(draft, dtype),
+      target=shapes.abstract_model(target, dtype), drafter=shapes.abstract_drafter(draft, draft_dtype or dtype),
       chip=get_chip(chip), topology=topology, batch=batch, input_length=input_length,
       max_decode_len=max_decode_len, assumptions=assumptions, data=data, split_draft=split_draft)
   devices = topology_lib.describe(deployment.chip, topology)

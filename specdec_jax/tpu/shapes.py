@@ -14,7 +14,7 @@ from specdec_jax.errors import SettingError
 from specdec_jax.model import Model
 from specdec_jax.models.config import GPT2Config, T5Config
 from specdec_jax.models.known import known_config, known_names
-from specdec_jax.models.parameters import is_matrix, parameter_shapes
+from specdec_jax.models.parameters import parameter_dtypes, parameter_shapes
 
 
 def abstract_model(model, dtype: str = 'bfloat16') -> Model:
@@ -23,14 +23,16 @@ def abstract_model(model, dtype: str = 'bfloat16') -> Model:
   Args:
     model: a name such as 't5_1_1_xxl' (see `models.known`), a model directory
       ('embedded:ende/target' is a shipped one), a configuration, or a `Model`.
-    dtype: of kernels and embedding; norms and biases are float32.
+    dtype: of kernels and embedding; norms and biases are float32. 'int8' is int8 weights with bfloat16 activations.
   """
   if isinstance(model, Model):
     config, vocabulary = model.config, model.vocabulary
   else:
     config, vocabulary = model if isinstance(model, (T5Config, GPT2Config)) else _config(model), None
-  config = dataclasses.replace(config, dtype=dtype)
-  params = {name: jax.ShapeDtypeStruct(shape, jnp.dtype(dtype if is_matrix(name, shape) else 'float32'))
+  config = dataclasses.replace(config, **({'dtype': 'bfloat16', 'int8_weights': True} if dtype == 'int8' else
+                                          {'dtype': dtype}))
+  dtypes = parameter_dtypes(config)
+  params = {name: jax.ShapeDtypeStruct(shape, jnp.dtype(dtypes[name]))
             for name, shape in parameter_shapes(config).items()}
   return Model(traverse_util.unflatten_dict(params, sep='/'), config, vocabulary)
 

@@ -136,7 +136,8 @@ def papers_rows(plan: Plan) -> list[dict]:
   """`beside_the_paper` for the devices and shapes of a plan whose target is the paper's; else empty."""
   at = plan.deployment
   dtype = at.target.config.dtype
-  if not plan.fits or at.target.config != shapes.abstract_model('t5_1_1_xxl', dtype).config:
+  int8_draft = at.draft is not None and at.draft.config.int8_weights
+  if not plan.fits or int8_draft or at.target.config != shapes.abstract_model('t5_1_1_xxl', dtype).config:
     return []
   return beside_the_paper(at.chip.name, at.topology, batch=at.batch, input_length=at.input_length,
                           max_decode_len=at.max_decode_len, dtype=dtype, assumptions=at.assumptions, data=at.data,
@@ -202,7 +203,8 @@ def plot(rows: Sequence[dict], path: str) -> None:
 
 
 def _deployment(target, draft, chip, topology, batch=1, input_length=128, max_decode_len=128,
-             dtype='bfloat16', **more) -> Deployment:
-  return Deployment(target=shapes.abstract_model(target, dtype), drafter=shapes.abstract_drafter(draft, dtype),
+             dtype='bfloat16', draft_dtype=None, **more) -> Deployment:
+  return Deployment(target=shapes.abstract_model(target, dtype),
+                 drafter=shapes.abstract_drafter(draft, draft_dtype or dtype),
                  chip=get_chip(chip), topology=topology, batch=batch, input_length=input_length,
                  max_decode_len=max_decode_len, **more)

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from specdec_jax.errors import SettingError
 from specdec_jax.model import Model
 from specdec_jax.models.config import GPT2Config, T5Config
 from specdec_jax.models.network import network
@@ -32,6 +33,8 @@ class ModelLoss:
 
   def initial(self, seed: int | jax.Array):
     """Random weights."""
+    if self.config.int8_weights:
+      raise SettingError("A model of int8 weights cannot be trained; load it with dtype 'float32'.")
     inputs = [jnp.zeros((1, 1), jnp.int32)] * (1 if self.config.decoder_only else 2)
     return network(self.config).init(jax.random.key(seed), *inputs)['params']
 

@@ -123,6 +123,7 @@ def test_what_a_t5x_tree_does_not_tell_is_assumed_and_told(t5x, version, activat
   assert config.mlp_activations == activations
   assert told[-1] == (
       f'The checkpoint does not say these, and they are assumed: mlp_activations = {activations!r}, '
+      "encoder_attention = 'full', "
       'max_distance = 128, layer_norm_epsilon = 1e-06, decoder_start_id = 0, eos_ids = (1,), pad_id = 0; '
       '--activation=NAME or a gin file says otherwise.')
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tiny
 
-from specdec_jax.models.t5 import relative_position_bucket
+from specdec_jax.models.t5_layers import relative_position_bucket
 
 LENGTH, NEAR = 9, 2e-4
 VARIANTS = {

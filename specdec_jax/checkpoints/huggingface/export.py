@@ -47,6 +47,8 @@ def value(model: Model, name: str) -> np.ndarray:
 
 def fields_of(model: Model) -> dict:
   """Arguments of transformers' T5Config or GPT2Config."""
-  if not model.config.decoder_only and model.config.relative_bias_per_layer:
-    raise SettingError("transformers' T5 has one relative bias a stack; this model has one in every layer.")
+  config = model.config
+  if not config.decoder_only and (config.relative_bias_per_layer or config.encoder_attention != 'full'):
+    raise SettingError("transformers' T5 has one relative bias a stack and an encoder that sees the whole text; this "
+                       'model has not. specdec_jax export --format=huggingface writes it for transformers.')
   return layout.fields(model.config, model.num_tokens)

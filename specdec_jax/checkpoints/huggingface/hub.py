@@ -10,6 +10,7 @@ _NAME = re.compile(r'[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*')
 _VOCABULARY = (*tokenizer.FILES, 'merges.txt')
 _CONFIGURATION = ('config.json', 'generation_config.json', tokenizer.CONFIG, tokenizer.ADDED, tokenizer.SPECIAL)
 _SAFETENSORS = re.compile(r'model(-\d+-of-\d+)?\.safetensors(\.index\.json)?')
+_MSGPACK = re.compile(r'flax_model(-\d+-of-\d+)?\.msgpack(\.index\.json)?')
 _BIN = re.compile(r'pytorch_model(-\d+-of-\d+)?\.bin(\.index\.json)?')
 
 
@@ -47,5 +48,6 @@ def download(name: str) -> str:
 
 def _wanted(names: list[str]) -> list[str]:
   """The files that an import reads: weights of one kind, configuration and vocabulary."""
-  weights = [n for n in names if _SAFETENSORS.fullmatch(n)] or [n for n in names if _BIN.fullmatch(n)]
+  weights: list[str] = next(filter(None, (
+      [n for n in names if kind.fullmatch(n)] for kind in (_SAFETENSORS, _BIN, _MSGPACK))), [])
   return weights + [n for n in names if n in _VOCABULARY + _CONFIGURATION]

@@ -73,7 +73,7 @@ def _t5_fields(config: T5Config, rows: int) -> dict[str, Any]:
           **_feed_forward(activation, bool(gate)),
           'tie_word_embeddings': tied, 'scale_decoder_outputs': tied and config.scale_tied_logits,
           'decoder_start_token_id': config.decoder_start_id, 'eos_token_id': _eos(config),
-          'pad_token_id': config.pad_id}
+          'pad_token_id': config.pad_id, **t5.long_fields(config)}
 
 
 def of_decoding(fields: dict[str, Any]) -> dict[str, Any]:

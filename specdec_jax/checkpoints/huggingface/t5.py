@@ -1,7 +1,8 @@
-"""Hugging Face checkpoints of T5, mT5 and UMT5: names, transposes, configuration."""
+"""Hugging Face checkpoints of T5, mT5, UMT5 and LongT5: names, transposes, configuration."""
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from etils import epath
@@ -10,10 +11,11 @@ from specdec_jax.checkpoints.huggingface import activation, generation
 from specdec_jax.checkpoints.huggingface.fields import Fields
 from specdec_jax.checkpoints.huggingface.weight_files import open_files
 from specdec_jax.checkpoints.readers import Leaf
+from specdec_jax.checks import shown
 from specdec_jax.errors import CheckpointError, SettingError
 from specdec_jax.models.config import T5Config
 
-MODEL_TYPES = ('t5', 'mt5', 'umt5')
+MODEL_TYPES = ('t5', 'mt5', 'umt5', 'longt5')
 ALIASES = {'hidden_size': 'd_model', 'num_attention_heads': 'num_heads', 'num_hidden_layers': 'num_layers',
            'head_dim': 'd_kv'}
 _LOGITS = 'decoder/logits_dense/kernel'
@@ -30,6 +32,11 @@ _NORMS = {'encoder': ('pre_attention_layer_norm', 'pre_mlp_layer_norm'),
           'decoder': ('pre_self_attention_layer_norm', 'pre_cross_attention_layer_norm',
                       'pre_mlp_layer_norm')}
 _PROJECTIONS = {'q': 'query', 'k': 'key', 'v': 'value', 'o': 'out'}
+# transformers' names of an encoder's self-attention, by ours of the kind.
+_ENCODER_ATTENTIONS = {'full': 'SelfAttention', 'local': 'LocalSelfAttention',
+                       'transient_global': 'TransientGlobalSelfAttention'}
+_LONG = {'local': 'local', 'transient-global': 'transient_global'}  # by `encoder_attention_type`
+_BIASES = {'relative_attention_bias': 'relpos_bias', 'global_relative_attention_bias': 'side_relpos_bias'}
 
 
 class T5Reader:
@@ -90,10 +97,13 @@ def t5x_name(name: str, per_layer: bool) -> str | None:
     return f'{layer}/{_NORMS[stack][int(sub)]}/scale'
   if owner == 'DenseReluDense':
     return f'{layer}/mlp/{leaf}/kernel'
-  if owner == 'SelfAttention' and leaf == 'relative_attention_bias':
-    return f'{layer if per_layer else stack}/relpos_bias/rel_embedding'
-  attention = {'SelfAttention': 'attention' if stack == 'encoder' else 'self_attention',
-               'EncDecAttention': 'encoder_decoder_attention'}.get(owner)
+  of_encoder = stack == 'encoder' and owner in _ENCODER_ATTENTIONS.values()
+  if leaf in _BIASES and (of_encoder or owner == 'SelfAttention'):
+    return f'{layer if per_layer else stack}/{_BIASES[leaf]}/rel_embedding'
+  if of_encoder and leaf == 'global_input_layer_norm':
+    return f'{layer}/attention/T5LayerNorm_0/scale'
+  attention = 'attention' if of_encoder else {'SelfAttention': 'self_attention',
+                                              'EncDecAttention': 'encoder_decoder_attention'}.get(owner)
   if attention is None or leaf not in _PROJECTIONS:
     return name
   return f'{layer}/{attention}/{_PROJECTIONS[leaf]}/kernel'
@@ -104,13 +114,17 @@ def file_names(config: T5Config) -> list[str]:
   names = [name for name, path in _WHOLE.items() if path != _LOGITS or not config.logits_via_embedding]
   projections = ('wi',) if len(config.mlp_activations) == 1 else ('wi_0', 'wi_1')
   for stack, layers in (('encoder', config.num_encoder_layers), ('decoder', config.num_decoder_layers)):
-    attentions = ('SelfAttention',) if stack == 'encoder' else ('SelfAttention', 'EncDecAttention')
+    own = _ENCODER_ATTENTIONS[config.encoder_attention] if stack == 'encoder' else 'SelfAttention'
+    attentions = (own,) if stack == 'encoder' else (own, 'EncDecAttention')
+    with_globals = stack == 'encoder' and config.encoder_attention == 'transient_global'
     for i in range(layers):
       block = f'{stack}.block.{i}.layer'
       for sub, owner in enumerate(attentions):
         names += [f'{block}.{sub}.{owner}.{part}.weight' for part in _PROJECTIONS]
       if i == 0 or config.relative_bias_per_layer:
-        names.append(f'{block}.0.SelfAttention.relative_attention_bias.weight')
+        names += [f'{block}.0.{own}.{bias}.weight' for bias in list(_BIASES)[:1 + with_globals]]
+      if with_globals:
+        names.append(f'{block}.0.{own}.global_input_layer_norm.weight')
       names += [f'{block}.{len(attentions)}.DenseReluDense.{part}.weight' for part in (*projections, 'wo')]
       names += [f'{block}.{sub}.layer_norm.weight' for sub in range(len(attentions) + 1)]
   return names
@@ -146,17 +160,34 @@ def configuration(fields: Fields, decoding: Fields, tied: bool) -> tuple[T5Confi
         vocab_size=vocab_size, emb_dim=fields.whole('d_model'), num_heads=fields.whole('num_heads'),
         head_dim=fields.whole('d_kv'), mlp_dim=fields.whole('d_ff'), num_encoder_layers=layers,
         num_decoder_layers=fields.whole('num_decoder_layers', layers),
-        mlp_activations=activation.of_t5(fields, 'relu' if kind == 't5' else 'gated-gelu'),
+        mlp_activations=activation.of_t5(fields, 'relu' if kind in ('t5', 'longt5') else 'gated-gelu'),
         dropout_rate=fields.real('dropout_rate', 0.1), logits_via_embedding=tied,
         scale_tied_logits=_scales_logits(fields), relative_bias_per_layer=kind == 'umt5',
         num_buckets=fields.whole('relative_attention_num_buckets', 32),
         max_distance=fields.whole('relative_attention_max_distance', 128),
         layer_norm_epsilon=fields.real('layer_norm_epsilon', 1e-6),
-        decoder_start_id=pad if ids.start is None else ids.start, eos_ids=ids.eos or (1,), pad_id=pad)
+        decoder_start_id=pad if ids.start is None else ids.start, eos_ids=ids.eos or (1,), pad_id=pad,
+        **(_long_encoder(fields) if kind == 'longt5' else {}))
   except SettingError as e:
     raise fields.error(str(e)) from e
   given = {'decoder_start_id': ids.start is not None, 'eos_ids': bool(ids.eos), 'pad_id': ids.pad is not None}
   return config, frozenset(name for name, stated in given.items() if not stated)
+
+
+def _long_encoder(fields: Fields) -> dict[str, Any]:
+  """What LongT5's configuration says of its encoder."""
+  kind = fields.text('encoder_attention_type', 'local')
+  if kind not in _LONG:
+    raise fields.error(f'encoder_attention_type is {shown(kind)}; known are {", ".join(_LONG)}')
+  return {'encoder_attention': _LONG[kind], 'local_radius': fields.whole('local_radius', 127),
+          'global_block_size': fields.whole('global_block_size', 16)}
+
+
+def long_fields(config: T5Config) -> dict[str, Any]:
+  """What transformers' LongT5Config has beside T5Config's fields."""
+  kind = next((theirs for theirs, ours in _LONG.items() if ours == config.encoder_attention), None)
+  return {} if kind is None else {'encoder_attention_type': kind, 'local_radius': config.local_radius,
+                                  'global_block_size': config.global_block_size}
 
 
 def _scales_logits(fields: Fields) -> bool:

@@ -49,7 +49,8 @@ def _fields(model: Export) -> dict[str, Any]:
   dtype = 'bfloat16' if 'bfloat16' in dtypes else 'float32'
   kind, name = 'gpt2', 'GPT2LMHeadModel'
   if not config.decoder_only:
-    kind, family = ('umt5', 'UMT5') if config.relative_bias_per_layer else ('t5', 'T5')
+    kind, family = (('umt5', 'UMT5') if config.relative_bias_per_layer else
+                    ('longt5', 'LongT5') if config.encoder_attention != 'full' else ('t5', 'T5'))
     name = f'{family}ForConditionalGeneration'
   return {'model_type': kind, 'architectures': [name], 'is_encoder_decoder': not config.decoder_only,
           **layout.fields(config, config.vocab_size),

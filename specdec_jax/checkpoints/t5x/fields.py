@@ -6,7 +6,7 @@ from specdec_jax.errors import SettingError
 from specdec_jax.models.config import T5Config
 
 # What that network has no field for, and how it is built.
-FIXED = {'relative_bias_per_layer': False, 'scale_tied_logits': True, 'num_buckets': 32,
+FIXED = {'relative_bias_per_layer': False, 'encoder_attention': 'full', 'scale_tied_logits': True, 'num_buckets': 32,
          'max_distance': 128, 'layer_norm_epsilon': 1e-6, 'decoder_start_id': 0, 'pad_id': 0}
 _SAME = ('vocab_size', 'emb_dim', 'num_heads', 'head_dim', 'mlp_dim', 'num_encoder_layers',
          'num_decoder_layers', 'mlp_activations', 'logits_via_embedding')
