@@ -27,18 +27,19 @@ def of_t5x(config: Config) -> frozenset[str]:
 
 def like_ul2(source: str) -> str:
   """Why an activation is asked for."""
-  return (f"'{source}' has gated feed-forward layers and tied logits, as UL2 and Flan-UL2, whose activation is silu, and "
-          'nothing in it says which it is: --activation=silu, or a gin file such as gin/models/ul2_20b.gin, says so.')
+  return (f"'{source}' has gated feed-forward layers and tied logits, as UL2 and Flan-UL2, whose activation is silu, "
+          'and nothing in it says which it is: --activation=silu, or a gin file such as gin/models/ul2_20b.gin, says '
+          'so.')
 
 
 def padding_of_t5x(config: Config, stated: bool) -> list[str]:
   """A sentence where T5X's padding, always 0, is not the model's own or perhaps not."""
   if config.pad_id:
-    return [f'T5X pads every model with 0; here padding is {config.pad_id}, so that an id 0 in an input (an unknown piece) '
-            'is seen, as the model was defined, where T5X hides it.']
+    return [f'T5X pads every model with 0; here padding is {config.pad_id}, so that an id 0 in an input (an unknown '
+            'piece) is seen, as the model was defined, where T5X hides it.']
   if config.vocab_size == 256_000 and not stated:
-    return ['256,000 rows are those of MADLAD-400, which pads with 1 and ends texts with 2; T5X pads with 0, and so does '
-            'this model: an unknown piece, id 0 of that vocabulary, is hidden in inputs. '
+    return ['256,000 rows are those of MADLAD-400, which pads with 1 and ends texts with 2; T5X pads with 0, and so '
+            'does this model: an unknown piece, id 0 of that vocabulary, is hidden in inputs. '
             '--gin_file=gin/models/madlad400_3b.gin (7b, 10b) makes padding 1.']
   return []
 

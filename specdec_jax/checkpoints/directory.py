@@ -152,7 +152,7 @@ def save_model(model: Model, path: str | os.PathLike, storage: str = 'float32',
 
 
 def _to_store(model: Model) -> Iterator[tuple[str, Any]]:
-  """Every leaf as `Writer.add` takes it; int8 with its scales, which have an axis for those that they are the same for."""
+  """Every leaf as `Writer.add` takes it; int8 with its scales, which have both axes as the values."""
   params = traverse_util.flatten_dict(model.params, sep='/')
   quantised = {path for path, dtype in parameter_dtypes(model.config).items() if dtype == 'int8'}
   scales = {path: f"{path.rpartition('/')[0]}/scale" for path in quantised}

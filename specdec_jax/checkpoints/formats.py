@@ -76,7 +76,8 @@ def _guess(directory: epath.Path) -> str | None:
   names = {p.name for p in directory.iterdir()}
   if {'weights', 'config.json'} <= names:
     return 'model'
-  if any(n.endswith(('.safetensors', '.safetensors.index.json', '.bin', '.msgpack', '.msgpack.index.json')) for n in names):
+  if any(n.endswith(('.safetensors', '.bin', '.msgpack', '.safetensors.index.json', '.msgpack.index.json'))
+         for n in names):
     return 'huggingface'
   if any(n.startswith('model.ckpt') for n in names):
     return 'tensorflow'

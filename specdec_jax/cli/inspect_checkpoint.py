@@ -1,4 +1,4 @@
-"""The subcommand `inspect`: what a checkpoint or a model directory is and where it fits, without reading its weights."""
+"""The subcommand `inspect`: what a checkpoint or a model directory is and what holds it; no weights are read."""
 
 import json
 from collections.abc import Sequence
@@ -14,8 +14,9 @@ from specdec_jax.tpu import fits, planner, tables
 from specdec_jax.tpu.chips import CHIPS
 
 _VERIFY = flags.DEFINE_bool('verify', False, 'Compare the checksums of a model directory; all its files are read.')
-_PLAN = flags.DEFINE_enum('plan', None, tuple(CHIPS), 'Compile its plain decode for this TPU, on the smallest slice that '
-                          'holds it by size, and report what that takes.')
+_PLAN = flags.DEFINE_enum(
+    'plan', None, tuple(CHIPS), 'Compile its plain decode for this TPU, on the smallest slice that holds it by size, '
+    'and report what that takes.')
 _JSON = flags.DEFINE_bool('json', False, 'Print JSON.')
 
 

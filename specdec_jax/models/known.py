@@ -1,5 +1,6 @@
 """Models whose sizes are known by name: what gin/models, the importer and the planner share."""
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -133,9 +134,13 @@ def known_config(name: str, **changes: Any) -> Config:
 
 
 def names_like(config: Config) -> list[str]:
-  """The known models whose sizes and conventions a configuration has."""
+  """The known models whose sizes and conventions a configuration has; its numbers and vocabulary are passed over."""
+  passed_over = ['dtype', 'int8_weights', 'dropout_rate', 'num_pieces']
+  if not config.logits_via_embedding:
+    passed_over.append('scale_tied_logits')
+  own = {**dataclasses.asdict(config), **dict.fromkeys(passed_over)}
   return [name for name in known_names(type(config))
-          if all(getattr(config, field) == value for field, value in known_fields(name, type(config)).items())]
+          if {**dataclasses.asdict(known_config(name)), **dict.fromkeys(passed_over)} == own]
 
 
 def _configurable(kind: type) -> Callable[..., Any]:

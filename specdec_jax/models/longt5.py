@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from flax import linen as nn, struct
+from flax import struct
 from jaxtyping import Array, Bool, Float, Float32, Int
 
 from specdec_jax.models.attention import MASKED

@@ -14,7 +14,6 @@ from specdec_jax.tpu.planner import plan as compile_plan
 from specdec_jax.tpu.traffic import Assumptions
 from specdec_jax.tree import Tree
 
-
 _DTYPES = ('bfloat16', 'float32', 'int8')
 
 

@@ -25,10 +25,9 @@ def fits(config: T5Config | GPT2Config, draft: Any = None, *, batch: int = 1, in
   rows = []
   for dtype in DTYPES:
     target, drafter = shapes.abstract_model(config, dtype), shapes.abstract_drafter(draft, dtype)
-    on = lambda chip: smallest_slice(Deployment(
+    found = {name: smallest_slice(Deployment(
         target=target, drafter=drafter, chip=chip, topology=chip.slices[0], batch=batch, input_length=input_length,
-        max_decode_len=max_decode_len), gamma)
-    found = {name: on(chip) for name, chip in CHIPS.items()}
+        max_decode_len=max_decode_len), gamma) for name, chip in CHIPS.items()}
     size = shapes.num_bytes(target.params) + (shapes.num_bytes(drafter.draft.params) if draft is not None else 0)
     rows.append({'dtype': dtype, 'bytes': size,
                  'slices': {name: deployment and deployment.topology for name, deployment in found.items()}})

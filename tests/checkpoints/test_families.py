@@ -24,8 +24,8 @@ FIXTURES = pathlib.Path(__file__).parents[1] / 'fixtures' / 'families'
 GREEDY = Sampling(temperature=0.0)
 LENGTH = 20
 # The gamma that each is tried at, 1 to 8 among them; the long test of one family tries all.
-GAMMAS = {'flan_t5': 4, 'madlad400': 1, 'ul2': 2, 'aya': 4, 'pile_t5': 3, 'byt5': 5, 'codet5': 6, 'uer': 7, 'chronos_t5': 8,
-          'long_t5_local': 2, 'long_t5_tglobal': 3}
+GAMMAS = {'flan_t5': 4, 'madlad400': 1, 'ul2': 2, 'aya': 4, 'pile_t5': 3, 'byt5': 5, 'codet5': 6, 'uer': 7,
+          'chronos_t5': 8, 'long_t5_local': 2, 'long_t5_tglobal': 3}
 BY_MODEL = ('flan_t5', 'madlad400', 'pile_t5', 'long_t5_tglobal')  # the others' drafts are copied from what came before
 # What the files say of each, beside sizes.
 FIELDS = {
@@ -94,7 +94,8 @@ def check_chain(models, family, gamma, row=slice(None)):
   target, draft, expected = models(family)
   tokens, lengths = wanted(expected['texts'], target.config)
   result = speculative_decode(target, draft if family in BY_MODEL else LookupDrafter(),
-                              expected['inputs'][row].astype(np.int32), gamma=gamma, sampling=GREEDY, max_decode_len=LENGTH)
+                              expected['inputs'][row].astype(np.int32), gamma=gamma, sampling=GREEDY,
+                              max_decode_len=LENGTH)
   np.testing.assert_array_equal(result.tokens, tokens[row])
   np.testing.assert_array_equal(result.lengths, lengths[row])
   if family in BY_MODEL:

@@ -12,7 +12,7 @@ from specdec_jax.checkpoints.gin_fields import fields_from_gin
 from specdec_jax.cli import configurables  # noqa: F401, registers T5Config
 from specdec_jax.errors import SettingError
 from specdec_jax.models.config import GPT2Config, T5Config
-from specdec_jax.models.known import CONFIGURABLES, known_config, known_fields, known_names
+from specdec_jax.models.known import CONFIGURABLES, known_config, known_fields, known_names, names_like
 from specdec_jax.models.parameters import parameter_shapes
 from specdec_jax.paths import resolve
 from specdec_jax.tpu import shapes
@@ -26,7 +26,11 @@ MODELS = pathlib.Path(__file__).parents[2] / 'gin' / 'models'
     ('t5_1_1_small', 77.0), ('t5_1_1_base', 247.6), ('t5_1_1_large', 783.2), ('t5_1_1_xl', 2850), ('t5_1_1_xxl', 11135),
     ('mt5_small', 300.2), ('mt5_base', 582.4), ('mt5_large', 1229.6), ('mt5_xl', 3742.6), ('mt5_xxl', 12921),
     ('umt5_small', 306.6), ('umt5_base', 592), ('umt5_xl', 3768), ('umt5_xxl', 13000),
-    ('gpt2', 124.4), ('gpt2_medium', 354.8), ('gpt2_large', 774.0), ('gpt2_xl', 1557.6),
+    ('madlad400_3b', 2940), ('madlad400_7b', 8300), ('madlad400_10b', 10700), ('ul2_20b', 19460), ('aya_101', 12921),
+    ('byt5_small', 300), ('byt5_base', 582), ('byt5_large', 1230), ('byt5_xl', 3740), ('byt5_xxl', 12900),
+    ('codet5_small', 60.5), ('codet5p_220m', 223), ('codet5p_770m', 738), ('chronos_t5_tiny', 8.4),
+    ('chronos_t5_small', 46.2), ('chronos_t5_base', 201), ('chronos_t5_large', 709), ('long_t5_local_base', 248),
+    ('long_t5_tglobal_xl', 2850), ('gpt2', 124.4), ('gpt2_medium', 354.8), ('gpt2_large', 774.0), ('gpt2_xl', 1557.6),
     ('gpt2_97m', 91.5), ('gpt2_6m', 3.74)])
 def test_published_numbers_of_parameters(name, millions):
   assert sum(map(math.prod, parameter_shapes(known_config(name)).values())) / 1e6 == pytest.approx(millions, rel=6e-3)
@@ -84,6 +88,20 @@ def test_without_a_name_sizes_are_ones_own():
 def test_mistakes(setting, message):
   with pytest.raises(SettingError, match=message):
     CONFIGURABLES['T5Config'](**setting)
+
+
+def test_conventions_of_families():
+  c = known_config('madlad400_3b')
+  assert (c.vocab_size, c.pad_id, c.eos_ids, c.decoder_start_id) == (256_000, 1, (2,), 0)
+  assert known_config('ul2_20b').mlp_activations == ('silu', 'linear')
+  assert known_config('pile_t5_base').relative_bias_per_layer and known_config('pile_t5_base').eos_id == 2
+  assert known_config('long_t5_tglobal_base').encoder_attention == 'transient_global'
+
+
+def test_names_of_a_configuration():
+  assert names_like(known_config('t5_1_1_xl', dtype='bfloat16', num_pieces=32100)) == ['t5_1_1_xl']
+  assert names_like(known_config('mt5_xxl')) == ['aya_101', 'mt5_xxl']
+  assert names_like(known_config('gpt2', emb_dim=12)) == []
 
 
 def test_unknown_names_in_python():

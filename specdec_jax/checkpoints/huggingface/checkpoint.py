@@ -19,8 +19,8 @@ _OTHERS = {
     'codet5p': "CodeT5+ of 2B and more has CodeGen's encoder and decoder (220m and 770m are of model_type t5)",
     'codet5p_bimodal': 'it has heads beside the decoder', 'codet5p_embedding': 'it has no decoder',
     'edit5': 'EdiT5 edits its input and has no decoder over a whole text',
-    **dict.fromkeys(('bart', 'mbart', 'marian', 'pegasus', 'm2m_100', 'led', 'pegasus_x', 'bigbird_pegasus', 'blenderbot',
-                     'fsmt', 'prophetnet'), 'it is no T5: positions, norms and biases are others')}
+    **dict.fromkeys(('bart', 'mbart', 'marian', 'pegasus', 'm2m_100', 'led', 'pegasus_x', 'bigbird_pegasus',
+                     'blenderbot', 'fsmt', 'prophetnet'), 'it is no T5: positions, norms and biases are others')}
 _KNOWN = ('t5 (T5, Flan-T5, UL2, MADLAD-400, Aya, ByT5, CodeT5, CodeT5+ 220m and 770m, Chronos-T5, ...), mt5, umt5 '
           '(Pile-T5 too), longt5 and gpt2')
 _FAMILIES = {**dict.fromkeys(t5.MODEL_TYPES, (t5.T5Reader, t5.ALIASES)), 'gpt2': (gpt2.GPT2Reader, gpt2.ALIASES)}

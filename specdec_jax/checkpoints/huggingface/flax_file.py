@@ -28,8 +28,8 @@ class FlaxFile:
     self._arrays = {}
     for names, value in _arrays_of(path).items():
       if not all(isinstance(name, str) for name in names) or not isinstance(value, (np.ndarray, np.generic)):
-        raise CheckpointError(f"'{path}' has {shown(value)} under {shown(names)}, not a named array; it is damaged, copy "
-                              'it again.')
+        raise CheckpointError(f"'{path}' has {shown(value)} under {shown(names)}, not a named array; it is damaged, "
+                              'copy it again.')
       value = np.asarray(value)
       self._arrays['.'.join([*names[:-1], _LAST.get(names[-1], names[-1])])] = (
           value.T if names[-1] == 'kernel' else value)

@@ -1,7 +1,8 @@
 """Trees of flaxformer, T5X's other library of networks, read as those of T5X's own network.
 
-There an attention may have its kernels fused (`qkv_fused` [E, 3, H, D], `kv_fused` [E, 2, H, D]) or with an axis for its
-heads, and a feed-forward block its input projections (`wi_fused` [E, n, M]). UL2's decoder ends in a norm without scale.
+There an attention may have its kernels fused (`qkv_fused` [E, 3, H, D], `kv_fused` [E, 2, H, D]) or with an axis for
+its heads, and a feed-forward block its input projections (`wi_fused` [E, n, M]). UL2's decoder ends in a norm without
+scale.
 """
 
 import math
@@ -15,7 +16,7 @@ from specdec_jax.errors import CheckpointError
 _METADATA = re.compile(r'(.*/)?__(save_format_metadata|version)__(/.*)?')
 _FUSED = {'qkv_fused': ('query', 'key', 'value'), 'kv_fused': ('key', 'value')}
 _OTHERS = (
-    (re.compile(r'.*/(q_wi_fused|o_wo_fused|kv_fused_split)/.*'), 'attention and feed-forward side by side in one layer'),
+    (re.compile(r'.*/(q_wi_fused|o_wo_fused)/.*'), 'attention and feed-forward side by side in one layer'),
     (re.compile(r'.*/(expert|experts|router)(/.*)?'), 'mixtures of experts, as in Switch'))
 _LAST_NORM = 'decoder/decoder_norm/scale'
 
