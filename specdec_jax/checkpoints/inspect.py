@@ -64,8 +64,10 @@ def describe(path: str | os.PathLike, verify: bool = False,
 
 def config_of(found: dict[str, Any]) -> Config | None:
   """The configuration of a description, or None where it has none."""
-  kind = ARCHITECTURES.get(found.get('architecture', ''))
-  return kind and kind(**found['configuration'])
+  if 'configuration' not in found:
+    return None
+  kind: Any = ARCHITECTURES[found['architecture']]
+  return kind(**found['configuration'])
 
 
 def text(found: dict[str, Any]) -> str:

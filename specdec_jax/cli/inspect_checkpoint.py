@@ -37,9 +37,10 @@ def run(path: str) -> None:
   config, plan = inspect.config_of(found), None
   if config is not None:
     found['fits'] = fits.fits(config)
-    topology = found['fits'][0]['slices'].get(_PLAN.value)
-    if topology:
-      plan = planner.plan(config, None, _PLAN.value, topology, tell=note)
+    chip = _PLAN.value
+    topology = found['fits'][0]['slices'][chip] if chip else None
+    if chip and topology:
+      plan = planner.plan(config, None, chip, topology, tell=note)
       found['plan'] = tables.to_json(plan)
   if _JSON.value:
     print(json.dumps(found, indent=1))

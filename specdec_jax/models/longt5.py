@@ -97,6 +97,7 @@ class LongAttention(Attention):
     logits = jnp.where(around.near, logits, MASKED)
     visible = jnp.broadcast_to(around.near, logits.shape)
     if around.block_ids is not None:
+      assert around.globals_seen is not None and around.global_bias is not None
       side_keys, side_values = self._of_globals(x, around.block_ids, around.globals_seen.shape[-1])
       side = jnp.einsum('bnlhd,bhgd->bnhlg', query, side_keys, preferred_element_type=jnp.float32) + around.global_bias
       logits = jnp.concatenate([logits, jnp.where(around.globals_seen, side, MASKED)], axis=-1)

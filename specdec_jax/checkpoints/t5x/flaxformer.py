@@ -7,6 +7,7 @@ scale.
 
 import math
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -26,7 +27,8 @@ class Flaxformer:
 
   def __init__(self, reader: Reader):
     self._reader, self.source = reader, reader.source
-    self.config, self.assumed, self.notes = reader.config, reader.assumed, list(reader.notes)
+    self.config, self.assumed = reader.config, reader.assumed
+    self.notes: Sequence[str] = reader.notes
     self.check_copies = reader.check_copies
     self._parts: dict[str, tuple[str, int | None]] = {}  # where a leaf is, and which part of it
     self._held: tuple[str, np.ndarray | None] = ('', None)
@@ -40,7 +42,7 @@ class Flaxformer:
     if _LAST_NORM not in self.leaves and is_gated(self.leaves) and 'decoder/logits_dense/kernel' not in self.leaves:
       width = next((leaf.shape[-1:] for path, leaf in self.leaves.items() if path.startswith('token_embedder/')), (0,))
       self.leaves[_LAST_NORM] = Leaf(width, 'float32')
-      self.notes.append("The decoder's last norm has no scale, as in UL2: it is taken for 1.")
+      self.notes = [*self.notes, "The decoder's last norm has no scale, as in UL2: it is taken for 1."]
 
   def read(self, path: str) -> np.ndarray:
     if path not in self._parts:  # the norm that is not there
