@@ -17,7 +17,7 @@ import specdec_jax.cli.configurables
 
 ROOT = documented.ROOT
 FILES = ('cpp', 'csv', 'gin', 'gz', 'h', 'html', 'ipynb', 'json', 'jsonl', 'md', 'model', 'npz', 'png', 'py',
-         'safetensors', 'sh', 'svg', 'toml', 'tsv', 'txt', 'bin', 'yml')
+         'msgpack', 'safetensors', 'sh', 'svg', 'toml', 'tsv', 'txt', 'bin', 'yml')
 OF_T5X = {'EncoderDecoderModel.predict_batch', 'infer.mode', 'SpeculativeModel.gamma', 'speculative.Draft.module',
           'specdec_jax.integrations.t5x.InteractiveModel'}  # what is there where T5X is
 
