@@ -8,6 +8,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Int
 
+from specdec_jax.data.byte_vocabulary import ByteVocabulary
 from specdec_jax.decoding import decode_steps, inputs
 from specdec_jax.drafters.interface import Drafter
 from specdec_jax.errors import SettingError
@@ -176,10 +177,10 @@ class _Growing:
 
   def _settled(self) -> str:
     vocabulary = self._model.vocabulary
-    if vocabulary is None:
+    if vocabulary is None or isinstance(vocabulary, ByteVocabulary):  # which leaves half a character out
       return self._decoded(self._tokens)
-    settled = len(self._tokens)
-    while settled and _BYTE.match(vocabulary.piece(self._tokens[settled - 1])):
+    settled = len(self._tokens)  # bytes that are no text in the end change those before them
+    while settled and _BYTE.match(vocabulary.pieces[self._tokens[settled - 1]]):
       settled -= 1
     return self._decoded(self._tokens[:settled]).rstrip(_BROKEN)
 

@@ -16,6 +16,7 @@ from tiny_pair import SENTENCES
 
 import specdec_jax as sd
 from specdec_jax import streaming
+from specdec_jax.data.byte_vocabulary import ByteVocabulary
 from specdec_jax.errors import SettingError
 from specdec_jax.reports import live, trace
 
@@ -118,7 +119,7 @@ def of_bytes(folder):
 @pytest.fixture(scope='module')
 def vocabularies(tmp_path_factory):
   folder = tmp_path_factory.mktemp('vocabularies')
-  return {'bytes': of_bytes(folder), 'bpe': tiny_lm.vocabulary(folder),
+  return {'byt5': ByteVocabulary(), 'bytes': of_bytes(folder), 'bpe': tiny_lm.vocabulary(folder),
           'wordpiece': tiny_lm.vocabulary(folder, 'wordpiece', 80)}
 
 
@@ -127,7 +128,7 @@ def growing(vocabulary, given=()):
   return streaming._Growing(types.SimpleNamespace(vocabulary=vocabulary, config=config, eos_ids=(1,)), given)
 
 
-@pytest.mark.parametrize('name', ['bytes', 'bpe', 'wordpiece'])
+@pytest.mark.parametrize('name', ['byt5', 'bytes', 'bpe', 'wordpiece'])
 @settings(max_examples=60)
 @given(data=st.data())
 def test_pieces_join_to_the_text(name, vocabularies, data):
@@ -141,7 +142,7 @@ def test_pieces_join_to_the_text(name, vocabularies, data):
   assert ''.join(texts) == grown.shown == vocabulary.decode(grown._tokens)
 
 
-@pytest.mark.parametrize('name', ['bytes', 'bpe'])
+@pytest.mark.parametrize('name', ['byt5', 'bytes', 'bpe'])
 def test_a_character_waits_for_its_last_byte(name, vocabularies):
   vocabulary = vocabularies[name]
   tokens = vocabulary.encode('the €, a')

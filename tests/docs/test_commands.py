@@ -113,7 +113,7 @@ def test_every_setting_that_is_named_exists():
             for name in re.findall(r'^([A-Z_]+) *=', path.read_text(), re.MULTILINE)} | {'NAME'}
   of_t5x = {name for block in SHELL if '-m t5x.' in block.text for name in re.findall(r'--gin\.([\w.]+)', block.text)}
   found = {}
-  for path in (*documented.PAGES, *documented.CONFIGURATIONS, *documented.PROGRAMS, *(ROOT / 'docs').glob('*.ipynb')):
+  for path in (*documented.PAGES, *documented.CONFIGURATIONS, *documented.PROGRAMS, *(ROOT / 'docs').rglob('*.ipynb')):
     for name in re.findall(r'--gin\.([A-Za-z_][\w./]*\w)', path.read_text(encoding='utf-8')):
       found.setdefault(name, str(path.relative_to(ROOT)))
   assert len(found) > 30

@@ -46,8 +46,9 @@ def test_links_lead_somewhere(page):
 
 
 def test_every_page_is_in_the_readmes_list():
-  linked = set(re.findall(r'\((docs/[\w.]+)\)', (ROOT / 'README.md').read_text()))
-  assert {str(p.relative_to(ROOT)) for p in (ROOT / 'docs').iterdir() if p.is_file()} <= linked
+  linked = set(re.findall(r'\((docs/[\w./]+)\)', (ROOT / 'README.md').read_text()))
+  pages = [*(ROOT / 'docs').iterdir(), *(ROOT / 'docs' / 'colab').iterdir()]
+  assert {str(p.relative_to(ROOT)) for p in pages if p.is_file()} <= linked
 
 
 def spans(page):
