@@ -7,5 +7,5 @@ source scripts/environment.sh
 make_environment test '.[test]'
 export JAX_PLATFORMS="${JAX_PLATFORMS:-cpu}"
 "$ENVIRONMENT/bin/pdoc" --docformat=google --no-show-source --output-directory=build/api specdec_jax \
-  specdec_jax.analysis.theory specdec_jax.logits_processors specdec_jax.errors specdec_jax.tpu
+  specdec_jax.analysis.theory specdec_jax.errors
 echo "The API reference is build/api/index.html."

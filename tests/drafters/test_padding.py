@@ -20,14 +20,19 @@ def assert_same(a, b):
   np.testing.assert_array_equal(a.stats.accepted, b.stats.accepted)
 
 
-@pytest.mark.parametrize('tree', TREES)
-@pytest.mark.parametrize('name', DRAFTERS)
+FEW = {('model', 'tree'), ('heads', 'tree'), *((name, 'chain') for name in DRAFTERS)}
+
+
+@pytest.mark.parametrize('name, tree', [
+    pytest.param(name, tree, marks=() if (name, tree) in FEW else pytest.mark.long)
+    for name in DRAFTERS for tree in TREES
+    if name != 'layer' and (name, tree) != ('drafted model', 'tree')])  # layers: drafters/test_heads.py
 def test_of_prompts(name, tree):
   """Any id may be a real token there, so only the prompts' lengths say where they end."""
   target = prompted_toy.prompted(TABLE)
   drafter = DRAFTERS[name]
-  if name == 'model':
-    drafter = sd.ModelDrafter(prompted_toy.prompted(drafter.draft))
+  if isinstance(drafter, sd.ModelDrafter):
+    drafter = drafter.replace(draft=prompted_toy.prompted(drafter.draft))
   prompts = [[3], [2, 0, 3, 5], [4, 2], [5, 3, 2, 4, 2]]
   lengths = np.array([len(p) for p in prompts] * 10)
 

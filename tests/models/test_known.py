@@ -81,7 +81,7 @@ def test_without_a_name_sizes_are_ones_own():
 
 
 @pytest.mark.parametrize('setting, message', [
-    ({'name': 't5_xxxl'}, r"T5Config.name is 't5_xxxl', which is not known; known are ende_draft, .*umt5_xxl\."),
+    ({'name': 't5_xxxl'}, r"T5Config.name is 't5_xxxl', which is not known; known are aya_101, .*umt5_xxl\."),
     ({'name': 'gpt2'}, "T5Config.name is 'gpt2', which is not known"), ({'name': 3}, 'T5Config.name is 3,'),
     ({'emb_dim': 16}, 'T5Config.num_heads is not set; set it, or include a file of gin/models'),
     ({'name': 't5_1_1_xl', 'emb_dim': '16'}, "T5Config.emb_dim is '16'")])
@@ -105,9 +105,9 @@ def test_names_of_a_configuration():
 
 
 def test_unknown_names_in_python():
-  with pytest.raises(SettingError, match="the model is 'bert', which is not known; known are ende_draft"):
+  with pytest.raises(SettingError, match="the model is 'bert', which is not known; known are aya_101"):
     known_config('bert')
-  with pytest.raises(SettingError, match="There is no model 'bert': give a model directory or one of ende_draft"):
+  with pytest.raises(SettingError, match="There is no model 'bert': give a model directory or one of aya_101"):
     shapes.abstract_model('bert')
 
 

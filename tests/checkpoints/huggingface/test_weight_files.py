@@ -52,7 +52,7 @@ def test_indexes_that_promise_too_much_or_nothing(shards, places, words):
 
 
 def test_a_directory_without_weights(tmp_path):
-  with pytest.raises(CheckpointError, match=r'has no model.safetensors, .* or pytorch_model.bin'):
+  with pytest.raises(CheckpointError, match=r'has no model.safetensors, .* or flax_model.msgpack'):
     open_files(epath.Path(tmp_path))
 
 
