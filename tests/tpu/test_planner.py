@@ -53,7 +53,6 @@ def paper_pair():
   return tpu.plan(alpha=0.75)
 
 
-@pytest.mark.long
 def test_the_paper_s_pair_fits_one_v4(paper_pair):
   memory = paper_pair.memory
   assert paper_pair.fits and paper_pair.smallest_slice == '1x1x1' and paper_pair.warnings == ()

@@ -36,7 +36,7 @@ def test_padding_rows_are_left_out(hf, imported):
 
 
 def test_what_transformers_lacks_is_named(hf, imported):
-  with pytest.raises(ValueError, match='one relative bias a stack and an encoder that sees the whole text; this model has not'):
+  with pytest.raises(ValueError, match='one relative bias a stack and an encoder that sees the whole text'):
     export.fields_of(imported(hf / 'umt5' / 'target', 'huggingface'))
 
 
