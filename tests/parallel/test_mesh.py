@@ -90,12 +90,12 @@ def test_weights_are_placed_as_they_are_read(pair, monkeypatch):
   """No more than one part is on the host: each leaf is on the mesh before the next is read."""
   seen = []
 
-  def read(directory, dtype, parts, read=storage.read):
-    for path, value in read(directory, dtype, parts):
+  def read(directory, dtypes, parts, read=storage.read_as):
+    for path, value in read(directory, dtypes, parts):
       seen.append(('read', path))
       yield path, value
 
-  monkeypatch.setattr('specdec_jax.checkpoints.storage.read', read)
+  monkeypatch.setattr('specdec_jax.checkpoints.storage.read_as', read)
   place = mesh_lib.jax.make_array_from_callback
 
   def noted(*arguments):

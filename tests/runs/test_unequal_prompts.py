@@ -8,6 +8,7 @@ import pytest
 import tiny_lm
 
 import specdec_jax as sd
+from specdec_jax.analysis import cost as cost_lib
 from specdec_jax.analysis.cost import Cost
 from specdec_jax.data.examples import Example
 from specdec_jax.jobs import claims
@@ -78,7 +79,7 @@ def test_complete(pair, examples, alone, tmp_path):
 
 
 def test_compare(pair, examples, alone, decoded, tmp_path, monkeypatch):
-  monkeypatch.setattr(compare_lib.cost_lib, 'measure', costs)
+  monkeypatch.setattr(cost_lib, 'measure', costs)
   compare_lib.compare(str(tmp_path), pair[0], examples, pair[1], gammas=(3,), samplings=(GREEDY,), batch_size=4,
                       **SHAPE)
   assert decoded and all(texts == dict(enumerate(alone)) for texts in decoded)
