@@ -18,10 +18,9 @@ from specdec_jax.jobs.carrying_out import carry_out, check_failed, surveyed
 from specdec_jax.jobs.inputs import InputOptions, Inputs
 from specdec_jax.jobs.predictions import Predictions
 from specdec_jax.jobs.progress import Progress
-from specdec_jax.jobs.stream import Item, Window
+from specdec_jax.jobs.stream import Item, Window, until_asked
 from specdec_jax.jobs.work import MAX_FAILED, failed_line
 from specdec_jax.model import Model
-from specdec_jax.parallel import hosts
 
 SCORED = 'SCORED'
 NORMALIZATIONS = ('none', 'tokens')
@@ -168,12 +167,7 @@ class Scoring:
 
   def do(self, windows: Iterable[Window | None]) -> None:
     with stopping.postponed():
-      for window in windows:
-        hosts.check()
-        if stopping.asked():
-          return
-        if window is None:
-          continue
+      for window in until_asked(windows):
         for place, reason in window.refused.items():
           self._fail(Item(window, place, 0), reason)
         for group in window.groups(self._job.options):

@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from specdec_jax import stopping
 from specdec_jax.data.examples import Example
 from specdec_jax.data.ids import Ids, number
 from specdec_jax.jobs import fingerprint
 from specdec_jax.jobs.inputs import InputOptions, Inputs
 from specdec_jax.model import Model
+from specdec_jax.parallel import hosts
 
 WINDOW = 4096  # examples that are sorted by length together
 
@@ -105,6 +107,16 @@ def windows(examples: Iterable[Example], wanted: np.ndarray, model: Model, optio
       picked, first = [], False
   if picked:
     yield window()
+
+
+def until_asked(windows: Iterable[Window | None]) -> Iterator[Window]:
+  """The windows that `Ahead` has ready, until this process is asked to stop; fails where another one has failed."""
+  for window in windows:
+    hosts.check()
+    if stopping.asked():
+      return
+    if window is not None:
+      yield window
 
 
 class Ahead:

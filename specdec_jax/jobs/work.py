@@ -17,7 +17,7 @@ from specdec_jax.errors import UserError
 from specdec_jax.jobs.inputs import InputOptions
 from specdec_jax.jobs.predictions import FAILED, Predictions
 from specdec_jax.jobs.progress import Progress
-from specdec_jax.jobs.stream import Item, Window
+from specdec_jax.jobs.stream import Item, Window, until_asked
 from specdec_jax.model import Model
 from specdec_jax.notes import note
 from specdec_jax.parallel import hosts
@@ -77,12 +77,7 @@ class Work:
             'calls': self._calls}
 
   def _groups(self, windows: Iterable[Window | None]) -> Iterator[list[Item]]:
-    for window in windows:
-      hosts.check()
-      if stopping.asked():
-        return
-      if window is None:
-        continue
+    for window in until_asked(windows):
       self._since = self._since or time.perf_counter()
       for place, reason in window.refused.items():
         self._fail(Item(window, place, 0), reason)

@@ -2,12 +2,13 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from specdec_jax.analysis import alpha as alpha_lib, cost as cost_lib, expected, operations, reliability, theory
 from specdec_jax.analysis.ranks import Ranks
+from specdec_jax.errors import RunFailed
 from specdec_jax.jobs.batching import Batch
 from specdec_jax.measure import agreement
 from specdec_jax.measure.timing import Timed, total
@@ -139,3 +140,11 @@ def texts(target, batches, timed: Timed) -> list[str]:
 
 def finite(value: float) -> float | None:
   return float(value) if np.isfinite(value) else None
+
+
+def check_exact(outputs: Iterable[tuple[str, Mapping]]) -> None:
+  """RunFailed where greedy texts are not the target's own: names of drafts, each with what `outputs` found."""
+  wrong = [name for name, found in outputs if found.get('not_ties')]
+  if wrong:
+    raise RunFailed(f"greedy texts with {', '.join(wrong)} differ from the target's own where its two largest logits "
+                    'do not tie; speculative decoding is not exact here, please report it.')

@@ -7,7 +7,7 @@ import numpy as np
 
 from specdec_jax.analysis import reliability
 from specdec_jax.data.examples import Example
-from specdec_jax.decoding.inputs import padded_length
+from specdec_jax.data.padding import padded_length
 from specdec_jax.jobs.batching import Batch
 from specdec_jax.jobs.inputs import InputOptions
 from specdec_jax.jobs.methods import Method

@@ -12,7 +12,6 @@ from specdec_jax.analysis.alpha import as_drafter
 from specdec_jax.analysis.ranks import Ranks
 from specdec_jax.data.examples import Example
 from specdec_jax.drafters.interface import Drafter
-from specdec_jax.errors import RunFailed
 from specdec_jax.jobs import choosing, output, settings
 from specdec_jax.jobs.inputs import InputOptions
 from specdec_jax.jobs.methods import Method
@@ -113,10 +112,7 @@ def beyond(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Exa
   for suffix in formats:
     figures_lib.save(figures_lib.beyond(result), f'{output_dir}/beyond.{suffix}')
   print(text)
-  wrong = [row['draft'] for m in measured for row in m['drafts'] if row['outputs'].get('not_ties')]
-  if wrong:
-    raise RunFailed(f"greedy texts with {', '.join(wrong)} differ from the target's own where its two largest logits "
-                    'do not tie; speculative decoding is not exact here, please report it.')
+  experiment.check_exact((row['draft'], row['outputs']) for m in measured for row in m['drafts'])
   return result
 
 

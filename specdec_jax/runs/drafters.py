@@ -8,7 +8,6 @@ from specdec_jax import arguments
 from specdec_jax.analysis.alpha import as_drafter
 from specdec_jax.data.examples import Example
 from specdec_jax.drafters.interface import Drafter
-from specdec_jax.errors import RunFailed
 from specdec_jax.jobs import output, settings
 from specdec_jax.jobs.inputs import InputOptions
 from specdec_jax.jobs.methods import Method
@@ -80,8 +79,5 @@ def drafters(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[E
   text = report.markdown(result)
   output.write(output_dir, 'drafters.md', text)
   print(text)
-  wrong = [row['drafter'] for row in rows if row['outputs'].get('not_ties')]
-  if wrong:
-    raise RunFailed(f"greedy texts with {', '.join(wrong)} differ from the target's own where its two largest logits "
-                    'do not tie; speculative decoding is not exact here, please report it.')
+  experiment.check_exact((row['drafter'], row['outputs']) for row in rows)
   return result

@@ -3,31 +3,23 @@
 import dataclasses
 import importlib
 import json
-import pathlib
 import sys
 
 import jax
 import pytest
-from absl import flags
 from absl.testing import flagsaver
+from paper_reports import imported
 
 from specdec_jax.benchmarks import chip, chip_report
 from specdec_jax.benchmarks.random_weights import random_model
 from specdec_jax.models import known
 
-SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / 'scripts'
-
 
 @pytest.fixture(scope='module')
 def command():
-  sys.path.insert(0, str(SCRIPTS))
-  module = importlib.import_module('benchmark_gpu')
-  flags.FLAGS.mark_as_parsed()
-  yield module.main
-  sys.path.remove(str(SCRIPTS))
-  for flag in flags.FLAGS.flags_by_module_dict()['benchmark_chip']:
-    delattr(flags.FLAGS, flag.name)
-  del sys.modules['benchmark_gpu'], sys.modules['benchmark_chip']
+  with imported('benchmark_chip'):  # which has the flags
+    yield importlib.import_module('benchmark_gpu').main
+    del sys.modules['benchmark_gpu']
 
 
 @pytest.fixture(scope='module', autouse=True)

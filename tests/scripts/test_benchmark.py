@@ -1,27 +1,16 @@
 """scripts/benchmark.py on the tiny pair, without other programs."""
 
-import importlib
 import json
-import pathlib
-import sys
 
 import pytest
-from absl import flags
 from absl.testing import flagsaver
-
-SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / 'scripts'
+from paper_reports import imported
 
 
 @pytest.fixture(scope='module')
 def benchmark():
-  sys.path.insert(0, str(SCRIPTS))
-  module = importlib.import_module('benchmark')
-  flags.FLAGS.mark_as_parsed()
-  yield module
-  sys.path.remove(str(SCRIPTS))
-  for flag in flags.FLAGS.flags_by_module_dict()['benchmark']:
-    delattr(flags.FLAGS, flag.name)
-  del sys.modules['benchmark']
+  with imported('benchmark') as module:
+    yield module
 
 
 def run(benchmark, files, **more):
