@@ -38,6 +38,11 @@ class Batch:
     return self.tokens, self.ids, self.lengths, self.prefix, self.prefix_lengths
 
 
+def middling(batches: Sequence[Batch]) -> Batch:
+  """One of middling length, to time parts of a decode on."""
+  return sorted(batches, key=lambda batch: batch.tokens.shape[1])[len(batches) // 2]
+
+
 def bucket_lengths(max_input_len: int, buckets: Sequence[int] = ()) -> list[int]:
   """Ascending lengths that inputs are padded to, the last max_input_len; the usual ones by default."""
   lengths = set(buckets) or set(usual_lengths(max_input_len))

@@ -17,7 +17,7 @@ from specdec_jax.analysis import alpha as alpha_lib, cost as cost_lib, expected,
 from specdec_jax.data.examples import Example
 from specdec_jax.errors import SettingError
 from specdec_jax.jobs import claims, texts
-from specdec_jax.jobs.batching import Batch
+from specdec_jax.jobs.batching import Batch, middling
 from specdec_jax.jobs.inputs import InputOptions, Inputs
 from specdec_jax.jobs.methods import Method
 from specdec_jax.jobs.progress import Progress
@@ -119,9 +119,8 @@ def choose(target: Model, method: Method, batches: Sequence[Batch]) -> Choice:
     results = [method.alone(target, batch) for batch in batches]
     found = texts.by_length(batches, results)
     lengths = np.concatenate([t.lengths for t in found])
-    typical = sorted(batches, key=lambda b: (b.tokens > 0).sum())[len(batches) // 2]
     time = lambda shapes: cost_lib.measure(
-        target, method.drafter, typical.tokens, shapes, method.sampling, max_decode_len=method.max_decode_len,
+        target, method.drafter, middling(batches).tokens, shapes, method.sampling, max_decode_len=method.max_decode_len,
         position=min(int(lengths.mean()) // 2, method.max_decode_len - 1), tell=progress.next)
     most_depth = MOST_DEPTH if method.auto == 'tree' else GAMMAS[-1]
     most_depth = min(getattr(method.drafter, 'most_depth', most_depth), most_depth)

@@ -9,7 +9,7 @@ from specdec_jax.data.examples import Example
 from specdec_jax.decoding.running import Running
 from specdec_jax.errors import SettingError
 from specdec_jax.files import mirror
-from specdec_jax.jobs import choosing, claims, compilations, fingerprint, output, work
+from specdec_jax.jobs import choosing, claims, compilations, decoded, fingerprint, output, work
 from specdec_jax.jobs.carrying_out import carry_out, check_failed, surveyed
 from specdec_jax.jobs.given_outputs import LongestPrefix
 from specdec_jax.jobs.inputs import InputOptions
@@ -89,7 +89,7 @@ class DecodeJob:
     predictions, timing = found
     samples = method.num_samples
     summary = {'method': method.name, 'examples': len(ids), **({'num_samples': samples} if samples > 1 else {}),
-               **work.totals(predictions), **timing, 'predictions': mirror.shown(predictions.path)}
+               **decoded.totals(predictions), **timing, 'predictions': mirror.shown(predictions.path)}
     output.write_json(output_dir, 'summary.json', summary)
     of_each = f' of {samples} samples each' if samples > 1 else ''
     print(f"{summary['examples']} examples{of_each}, {summary['tokens']} tokens in {summary['predictions']}"

@@ -3,27 +3,23 @@
 While the device iterates, the host writes what ended before and reads what comes next.
 """
 
-import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import jax
-import numpy as np
 
 from specdec_jax import stopping
 from specdec_jax.decoding.running import Running
-from specdec_jax.errors import UserError
+from specdec_jax.jobs.decoded import records
+from specdec_jax.jobs.failures import Failures
 from specdec_jax.jobs.inputs import InputOptions
-from specdec_jax.jobs.predictions import FAILED, Predictions
+from specdec_jax.jobs.predictions import Predictions
 from specdec_jax.jobs.progress import Progress
 from specdec_jax.jobs.stream import Item, Window, until_asked
 from specdec_jax.model import Model
-from specdec_jax.notes import note
 from specdec_jax.parallel import hosts
-from specdec_jax.results import Result, Status, acceptance_rate
-
-MAX_FAILED = 10  # examples, or calls of the decoder
+from specdec_jax.results import Result, acceptance_rate
 
 
 class Work:
@@ -41,7 +37,7 @@ class Work:
     self._loops: dict[int, Running] = {}  # by length
     self._compiled: set[tuple[int, int]] = set()  # lengths of loop and inputs
     self._ended: tuple[list[Item], Result] | None = None  # not written yet
-    self._failures, self._decoded = 0, False
+    self._failures = Failures(predictions, progress)
     self._tokens, self._compiling_seconds = 0, 0.0
     self._since: float | None = None
     self._drafted, self._accepted = 0, 0
@@ -80,7 +76,7 @@ class Work:
     for window in until_asked(windows):
       self._since = self._since or time.perf_counter()
       for place, reason in window.refused.items():
-        self._fail(Item(window, place, 0), reason)
+        self._failures.record(Item(window, place, 0), reason)
       for group in window.groups(self._options):
         if stopping.asked():
           return
@@ -145,15 +141,12 @@ class Work:
   def _rescue(self, length: int, items: list[Item], error: Exception) -> None:
     """Decodes what a loop held that failed, one by one, where that may help."""
     self._write()
-    if isinstance(error, UserError) and not self._decoded:  # a setting that nothing can run with
-      raise error
+    self._failures.end_by_setting(error)
     self._loops.pop(length, None)
     items = list(dict.fromkeys(items))
     if 'RESOURCE_EXHAUSTED' in str(error):  # alone a row takes as much memory
-      self._failures += 1
-      for item in items:
-        self._fail(item, error)
-      self._give_up(error)
+      self._failures.count(error, items)
+      self._failures.end(error)
       return
     loop = None
     for item in items:
@@ -168,20 +161,13 @@ class Work:
           ended = loop.ended()
       except Exception as e:
         loop, error = None, e
-        self._failures += 1
-        self._fail(item, e)
-        if self._failures >= MAX_FAILED:
-          raise
+        self._failures.count(e, [item])
       else:
         self._ended = ended
         self._write()
-    self._give_up(error)
+    self._failures.end(error)
     if loop is not None:
       self._loops[length] = loop
-
-  def _give_up(self, error: Exception) -> None:
-    if not self._decoded or self._failures >= MAX_FAILED:
-      raise error
 
   def _write(self) -> None:
     """Lines of what ended."""
@@ -198,12 +184,11 @@ class Work:
           self._ended = [item], jax.tree.map(lambda x, at=start: x[at:at + samples], result)
           self._write()
         return
-      self._failures += 1
-      self._fail(items[0], e)
-      self._give_up(e)
+      self._failures.count(e, items)
+      self._failures.end(e)
       return
     self._predictions.add(lines)
-    self._decoded = True
+    self._failures.anything_done = True
     stats, tokens = result.stats, int(result.lengths.sum())
     self._tokens += tokens
     self._drafted, self._accepted = self._drafted + int(stats.drafted.sum()), self._accepted + int(stats.accepted.sum())
@@ -211,77 +196,6 @@ class Work:
     if rate := acceptance_rate(self._accepted, self._drafted):
       words.append(f'{rate:.0%} accepted')
     self._progress.add(len(items), tokens, ', '.join(words))
-
-  def _fail(self, item: Item, error: Exception | str) -> None:
-    self._predictions.add(failed_line(item, error))
-    self._progress.add(1)
-
-
-def failed_line(item: Item, error: Exception | str) -> dict[int, dict]:
-  """The line of an example that failed, by place in the job's input; it is said too."""
-  reason = ' '.join(str(error).split())[:500] or type(error).__name__
-  example = item.window.inputs.examples[item.place]
-  note(f'example {example.id!r} failed: {reason}')
-  return {item.window.indices[item.place]: {'id': example.id, 'status': FAILED, 'error': reason}}
-
-
-def records(target: Model, items: list[Item], result: Result, best_first: bool = False) -> dict[int, dict]:
-  """The lines of inputs that have ended, by place in the job's input.
-
-  Args:
-    target: whose texts they are.
-    items: the inputs.
-    result: rows b0 s0, b0 s1, ...: as many samples of each. Of several a line has a list, 'samples'.
-    best_first: the sample of the highest score comes first in that list, not sample 0.
-  """
-  texts = ([None] * len(result.lengths) if target.vocabulary is None else
-           target.decode(result.tokens, result.lengths))
-  samples = len(texts) // max(len(items), 1)
-  lines = {}
-  for i, item in enumerate(items):
-    example = item.window.inputs.examples[item.place]
-    found = [_outcome(texts[row], result, row) for row in range(i * samples, (i + 1) * samples)]
-    if samples > 1:
-      found = [{'sample': sample, **one} for sample, one in enumerate(found)]
-      if best_first:  # of equal scores the earlier sample; one without a score last
-        found.sort(key=lambda one: -math.inf if one['scores'] is None else one['scores'], reverse=True)
-    line = {'id': example.id, 'input': example.source, **({'samples': found} if samples > 1 else found[0])}
-    if example.target_prefix is not None:
-      line['target_prefix'] = example.target_prefix
-    if example.reference is not None:
-      line['reference'] = example.reference
-    if item.place in item.window.inputs.cut_places:
-      line['cut'] = True
-    lines[item.window.indices[item.place]] = line
-  return lines
-
-
-def _outcome(text: str | None, result: Result, row: int) -> dict:
-  """What a line says of one row."""
-  score, stats = float(result.scores[row]), result.stats
-  return {
-      'text': text, 'tokens': result.tokens[row, :result.lengths[row]].tolist(),
-      'scores': score if np.isfinite(score) else None, 'status': Status(int(result.status[row])).name,
-      'statistics': {
-          **{n: int(getattr(stats, n)[row]) for n in ('target_calls', 'drafted', 'accepted', 'emitted')},
-          **{n: getattr(stats, n)[row].tolist()
-             for n in ('accepted_by_position', 'drafted_by_position', 'accepted_by_rank', 'offered_by_rank')}}}
-
-
-def totals(predictions: Predictions) -> dict:
-  """Counts over all predictions, each sample of an input one, JSON-ready."""
-  counts = dict.fromkeys(('target_calls', 'drafted', 'accepted', 'emitted'), 0)
-  status, cut = {}, 0
-  for record in predictions:
-    cut += record.get('cut', False)
-    for one in record.get('samples', [record]):
-      status[one['status']] = status.get(one['status'], 0) + 1
-      for name in counts:
-        counts[name] += one.get('statistics', {}).get(name, 0)
-  tokens, calls = counts.pop('emitted'), counts['target_calls']
-  return {'cut_inputs': cut, 'status': status, 'tokens': tokens, **counts,
-          'acceptance_rate': acceptance_rate(counts['accepted'], counts['drafted']),
-          'tokens_per_call': tokens / calls if calls else None}
 
 
 def combined(timings: list[dict]) -> dict:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from specdec_jax.analysis import cost as cost_lib
 from specdec_jax.drafters.interface import Drafter
-from specdec_jax.jobs.batching import Batch
+from specdec_jax.jobs.batching import Batch, middling
 from specdec_jax.jobs.progress import Progress
 from specdec_jax.measure.timing import Timed
 from specdec_jax.model import Model
@@ -26,6 +26,5 @@ def over_batches(target: Model, drafter: Drafter | Model, batches: Sequence[Batc
     return {}
   rows = sum(len(b.indices) for b in batches)
   position = min(alone.count('emitted', batches) // rows // 2, max_decode_len - 1)
-  by_length = sorted(batches, key=lambda b: (b.tokens > 0).sum())
-  return cost_lib.measure(target, drafter, by_length[len(batches) // 2].tokens, shapes, sampling,
+  return cost_lib.measure(target, drafter, middling(batches).tokens, shapes, sampling,
                           max_decode_len=max_decode_len, position=position, tell=progress.next)

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from specdec_jax.analysis.reliability import spread
+from specdec_jax.jobs.decoded import records
 from specdec_jax.jobs.inputs import InputOptions, Inputs
 from specdec_jax.jobs.methods import Method
 from specdec_jax.jobs.progress import Progress
 from specdec_jax.jobs.stream import Window
-from specdec_jax.jobs.work import Work, records
+from specdec_jax.jobs.work import Work
 from specdec_jax.model import Model
 
 

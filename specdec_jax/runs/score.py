@@ -6,7 +6,7 @@ import gin
 
 from specdec_jax import arguments
 from specdec_jax.data.examples import Example
-from specdec_jax.jobs import inputs, score_job, settings
+from specdec_jax.jobs import inputs, score_inputs, score_job, settings
 from specdec_jax.model import Model
 
 
@@ -29,13 +29,13 @@ def score(output_dir: str, target: Model = gin.REQUIRED, examples: Iterable[Exam
     examples: of `data.examples.Example`, with targets or a reference.
     normalization: of scores: 'none', or 'tokens', which divides each by its target's tokens, EOS counted.
     per_token: write the log-probability of each token too.
-    add_eos, max_target_len: see `jobs.score_job.ScoreOptions`.
+    add_eos, max_target_len: see `jobs.score_inputs.ScoreOptions`.
     batch_size, max_input_len, long_inputs, prefix, buckets: see `jobs.inputs.InputOptions`.
 
   Returns:
     The summary; {} but on process 0.
   """
-  options = score_job.ScoreOptions(
+  options = score_inputs.ScoreOptions(
       batch_size=batch_size, max_input_len=max_input_len, long_inputs=long_inputs, prefix=prefix, buckets=buckets,
       max_target_len=max_target_len, add_eos=add_eos)
   job = score_job.ScoreJob(model=target, options=options, normalization=normalization, per_token=per_token)

@@ -28,7 +28,7 @@ def crossed(names, samplings, few):
           for name in names for i, sampling in enumerate(samplings)]
 
 
-FEW = {(name, i % len(SETTINGS)) for i, name in enumerate(TREES)} | {('uneven', i) for i in range(len(SETTINGS))}
+FEW = {(name, i % len(SETTINGS)) for i, name in enumerate(TREES)}
 
 
 @pytest.mark.parametrize('name, sampling', crossed(TREES, SETTINGS, FEW))
@@ -49,7 +49,8 @@ OTHERS = [n for n in every_drafter.make(0) if n not in ('model', 'drafted model'
 
 
 @pytest.mark.parametrize('name, sampling', crossed(
-    OTHERS, [sd.Sampling(temperature=1.5), sd.Sampling(top_k=2)], {(name, i % 2) for i, name in enumerate(OTHERS)}))
+    OTHERS, [sd.Sampling(temperature=1.5), sd.Sampling(top_k=2)],
+    {('bigram', 0), ('lookup', 1), ('parallel', 1), ('layer', 0)}))
 def test_every_drafter_proposes_trees(name, sampling):
   p_value, r = check(TARGET, every_drafter.make(0)[name], gamma=None, tree=TREES['full'], sampling=sampling)
   assert p_value > chisquare.ACCEPT
@@ -91,7 +92,7 @@ def greedy_text(model, source):
   return text[1:]
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(parents, st.integers(0, 5), st.sampled_from(['another', 'itself', 'contrary', 'lookup', 'bigram', 'random']))
 def test_greedy_texts_are_the_targets_own_for_every_tree(parents, seed, kind):
   target = toy.random_toy(seed, SIZE)
@@ -194,7 +195,7 @@ def test_what_does_not_go_together_is_refused(options, message):
     sd.speculative_decode(TARGET, sd.ModelDrafter(DRAFTS['another']), toy.sources(1), **options)
 
 
-@pytest.mark.parametrize('gamma', [1, 3])
+@pytest.mark.parametrize('gamma', [pytest.param(1, marks=pytest.mark.long), 3])
 @pytest.mark.parametrize('kind', ['another', 'itself', 'contrary'])
 def test_block_verification_follows_the_target(gamma, kind):
   p_value, r = check(TARGET, DRAFTS[kind], gamma=gamma, verification='block', source=gamma % 2)

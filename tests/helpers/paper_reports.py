@@ -27,12 +27,21 @@ REPORT = {'target': 'T5', 'drafter': 'model', 'device': {'count': 1, 'kind': 'cp
 
 @contextlib.contextmanager
 def imported(name):
-  """A script as a module; its flags go with it, since two scripts name theirs alike."""
+  """A script as a module. While it is there its flags stand in place of others of their names."""
+  others = {flag: flags.FLAGS[flag] for flag in flags.FLAGS}
+  for flag in others.values():
+    flag.allow_override = True
   sys.path.insert(0, str(SCRIPTS))
-  module = importlib.import_module(name)
-  flags.FLAGS.mark_as_parsed()
-  yield module
-  sys.path.remove(str(SCRIPTS))
-  for flag in list(flags.FLAGS.flags_by_module_dict()[name]):
-    delattr(flags.FLAGS, flag.name)
-  del sys.modules[name]
+  try:
+    module = importlib.import_module(name)
+    flags.FLAGS.mark_as_parsed()
+    yield module
+  finally:
+    sys.path.remove(str(SCRIPTS))
+    for flag in list(flags.FLAGS.flags_by_module_dict().get(name, [])):
+      delattr(flags.FLAGS, flag.name)
+    for flag in others:
+      others[flag].allow_override = False
+      if flag not in flags.FLAGS:
+        flags.FLAGS[flag] = others[flag]
+    sys.modules.pop(name, None)

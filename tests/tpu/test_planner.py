@@ -13,6 +13,7 @@ from specdec_jax import compilation, tpu
 from specdec_jax.cli import gin_config
 from specdec_jax.models import products
 from specdec_jax.models.config import GPT2Config, T5Config
+from specdec_jax.models.known import known_config
 from specdec_jax.parallel import partition
 from specdec_jax.runs import plan as run
 from specdec_jax.sampling import Sampling
@@ -47,33 +48,44 @@ def pass_over(model, tokens):
   return compile_lib.pass_program(placed, Tree.chain(tokens - 1) if tokens > 1 else None, 1, 32, 64, mesh)
 
 
+WHOLE = 24
+
+
+@pytest.fixture(scope='session', params=[3, pytest.param(WHOLE, marks=pytest.mark.long)], ids=lambda n: f'{n}_layers')
+def layers(request):
+  return request.param
+
+
 @pytest.fixture(scope='session')
-def paper_pair():
-  """T5-XXL with T5-small on one v4 chip, gamma 7: the whole program and each pass alone."""
-  return tpu.plan(alpha=0.75)
+def paper_pair(layers):
+  """T5-XXL, of all its layers or of fewer, with T5-small on one v4 chip, gamma 7: the program and each pass alone."""
+  target = known_config('t5_1_1_xxl', num_encoder_layers=layers, num_decoder_layers=layers)
+  return tpu.plan(target, alpha=0.75)
 
 
-def test_the_paper_s_pair_fits_one_v4(paper_pair):
+def test_the_paper_s_pair_fits_one_v4(paper_pair, layers):
   memory = paper_pair.memory
   assert paper_pair.fits and paper_pair.smallest_slice == '1x1x1' and paper_pair.warnings == ()
-  assert memory.weights == pytest.approx(22.43e9, rel=1e-3)
+  if layers == WHOLE:
+    assert memory.weights == pytest.approx(22.43e9, rel=1e-3)
   assert memory.temporaries + memory.caches <= 0.3e9
   assert memory.weights + memory.caches < memory.peak < memory.capacity < 32 * 2 ** 30
 
 
-def test_an_iteration_reads_each_weight_once(paper_pair):
+def test_an_iteration_reads_each_weight_once(paper_pair, layers):
   reads = paper_pair.iteration.reads
   target = {path: times for path, times in reads.items() if path.startswith('target/')}
-  assert len(target) == 24 * 9 + 2
+  assert len(target) == layers * 9 + 2
   assert target.pop('target/token_embedder/embedding') == 0
   assert set(target.values()) == {1.0}
   assert paper_pair.iteration.rewritten == () and paper_pair.iteration.copied_caches == ()
 
 
-def test_a_verify_pass_costs_what_a_step_costs(paper_pair):
+def test_a_verify_pass_costs_what_a_step_costs(paper_pair, layers):
   step, verify = paper_pair.traffic['target_step'], paper_pair.traffic['verify_pass']
   assert verify.counted_bytes <= 1.2 * step.counted_bytes
-  assert verify.counted_bytes <= 1.3 * 23.1e9  # what one token took before lone rows were doubled
+  if layers == WHOLE:
+    assert verify.counted_bytes <= 1.3 * 23.1e9  # what one token took before lone rows were doubled
   for found in (step, verify):
     assert found.audit.rewritten == ()
     assert set(found.audit.reads.values()) == {0.0, 1.0}
@@ -88,10 +100,11 @@ def test_the_analytic_bytes_are_those_of_the_compiled_text(paper_pair):
   assert draft < paper_pair.iteration.bytes_read('draft') < 1.01 * 7 * draft
 
 
-def test_report(paper_pair):
+def test_report(paper_pair, layers):
   text = tables.markdown(paper_pair)
   assert 'fits' in text and 'No weight is copied' in text and '15 microseconds' in text
-  assert json.loads(json.dumps(tables.to_json(paper_pair)))['predicted']['best_gamma'] == 9
+  predicted = json.loads(json.dumps(tables.to_json(paper_pair)))['predicted']
+  assert predicted['best_gamma'] == 9 if layers == WHOLE else predicted['best_gamma'] > 0
 
 
 def test_run_writes_what_it_found(paper_pair, monkeypatch, tmp_path, capsys):
