@@ -164,6 +164,7 @@ def mirrored(remote: epath.Path, growing: Collection[str], left_out: str, lost: 
   """
   owner = this_process(flock=False)
   _take(remote, owner)
+  mark = Mark(remote, owner)
   local = tempfile.mkdtemp(prefix='specdec_jax-')
   mirror, ended = Mirror(remote, local, growing, left_out), threading.Event()
   kept = False
@@ -172,9 +173,9 @@ def mirrored(remote: epath.Path, growing: Collection[str], left_out: str, lost: 
   def release():
     ended.set()
     mirror.push()
-    _give_up(remote, owner)
+    mark.give_up()
 
-  threading.Thread(target=_keep, args=(mirror, remote, owner, ended, lost), name='mirror', daemon=True).start()
+  threading.Thread(target=_keep, args=(mirror, mark, ended, lost), name='mirror', daemon=True).start()
   not_copied = f"What was not copied is in '{local}'."
   try:
     mirror.fetch()
@@ -198,22 +199,49 @@ def mirrored(remote: epath.Path, growing: Collection[str], left_out: str, lost: 
     ended.set()
     _mirrored.pop(local)
     with contextlib.suppress(Exception):
-      _give_up(remote, owner)
+      mark.give_up()
     if not kept:
       shutil.rmtree(local, ignore_errors=True)
 
 
-def _keep(mirror: Mirror, remote: epath.Path, owner: Owner, ended: threading.Event, lost: Callable[[str], None]):
+class Mark:
+  """This process's mark on a directory that it has taken."""
+
+  def __init__(self, remote: epath.Path, owner: Owner):
+    self._remote, self._owner = remote, owner
+    self._beat, self._given_up = 0, False
+    self._lock = threading.RLock()  # none is written behind its removal
+
+  def renew(self) -> str | None:
+    """Writes it again; the reason where another process has the directory."""
+    with self._lock:
+      if self._given_up:
+        return None
+      theirs = _owner(self._remote)
+      if theirs is not None and theirs.token != self._owner.token:
+        return f"'{self._remote}' was taken over by {theirs} while this job ran"
+      self._beat += 1
+      _mark(self._remote, self._owner, self._beat)
+      return None
+
+  def give_up(self) -> None:
+    """Removes it; once is enough, from any thread."""
+    with self._lock:
+      self._given_up = True
+      found = _owner(self._remote)
+      if found is not None and found.token == self._owner.token:
+        (self._remote / MARK).unlink(missing_ok=True)
+
+
+def _keep(mirror: Mirror, mark: Mark, ended: threading.Event, lost: Callable[[str], None]):
   """Marks and copies until the end."""
-  beat, copied, well = 0, time.monotonic(), time.monotonic()
+  copied, well = time.monotonic(), time.monotonic()
   while not ended.wait(BEAT):
-    beat += 1
     try:
-      theirs = _owner(remote)
-      if theirs is not None and theirs.token != owner.token:
-        lost(f"'{remote}' was taken over by {theirs} while this job ran")
+      reason = mark.renew()
+      if reason is not None:
+        lost(reason)
         return
-      _mark(remote, owner, beat)
       if time.monotonic() - copied >= INTERVAL:
         mirror.push()
         copied = time.monotonic()
@@ -250,12 +278,6 @@ def _take(remote: epath.Path, owner: Owner) -> None:
 
 def _mark(remote: epath.Path, owner: Owner, beat: int) -> None:
   (remote / MARK).write_bytes(json.dumps({'owner': dataclasses.asdict(owner), 'beat': beat}).encode())
-
-
-def _give_up(remote: epath.Path, owner: Owner) -> None:
-  found = _owner(remote)
-  if found is not None and found.token == owner.token:
-    (remote / MARK).unlink(missing_ok=True)
 
 
 def _content(remote: epath.Path) -> bytes | None:

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import threading
 import time
 
 import object_store
@@ -128,3 +129,19 @@ def test_an_end_without_finally_copies_and_gives_up(store):
     append(folder, 'one\n')
     release()
     assert names(store) == ['lines.jsonl.00000']
+
+
+def test_a_mark_that_is_being_written_does_not_outlive_the_end(store, monkeypatch):
+  begun, mark = threading.Event(), mirror._mark
+
+  def slow(remote, owner, beat):
+    if beat:
+      begun.set()
+      time.sleep(0.1)
+    mark(remote, owner, beat)
+
+  monkeypatch.setattr(mirror, '_mark', slow)
+  with mirrored():
+    begun.wait(20)
+  time.sleep(0.3)
+  assert not any(name.endswith(mirror.MARK) for name in store.objects)
