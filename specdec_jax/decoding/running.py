@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding
 from jaxtyping import Int
@@ -170,15 +169,12 @@ class Running:
     """Rows that do not run, and on a mesh how they lie there: as an iteration leaves them."""
     none = (np.zeros((1, self.prefix_length), np.int32), np.zeros(1, np.int32)) if self.prefix_length else ()
     request, ids = self._request(np.ones((1, self.length), np.int32), None, None, *none)
-
-    def iterated(target, drafter, request, ids):
-      state = rows_of.start(target, drafter, request, jnp.uint32(self._seed), ids, self._settings, self._settings.room)
-      return iterate(target, drafter, self._standardizer, self._lenience, self._settings, state)
-
-    arguments = *self._models, request, ids
-    shapes, shardings = jax.eval_shape(iterated, *arguments), None
-    if isinstance(getattr(request.tokens, 'sharding', None), NamedSharding):
-      shardings = tuple(jax.tree.leaves(compilation.jit(iterated).lower(*arguments).compile().output_shardings))
+    arguments = *self._models, request, self._seed, ids
+    shapes = _begun.eval_shape(*arguments, self._settings)
+    if not isinstance(getattr(request.tokens, 'sharding', None), NamedSharding):
+      return rows_of.idle(shapes), None
+    iterated = _iterated.lower(*arguments, self._standardizer, self._lenience, self._settings).compile()
+    shardings = tuple(jax.tree.leaves(iterated.output_shardings))
     return jax.jit(lambda: _laid(rows_of.idle(shapes), shardings))(), shardings
 
   def _request(self, tokens, ids=None, lengths=None, prefix=None, prefix_lengths=None):
@@ -192,6 +188,18 @@ class Running:
 def _tags(entries: Iterable[_Input]) -> list:
   """Of each input once, in their order."""
   return [entry.tag for entry in dict.fromkeys(entries)]
+
+
+@functools.partial(jax.jit, static_argnames='settings')
+def _begun(target, drafter, request, seed, ids, settings: Settings) -> State:
+  """Rows with their room: an iteration changes no shape."""
+  return rows_of.start(target, drafter, request, seed, ids, settings, settings.room)
+
+
+@functools.partial(compilation.jit, static_argnames='settings')
+def _iterated(target, drafter, request, seed, ids, standardizer, lenience, settings: Settings) -> State:
+  state = _begun(target, drafter, request, seed, ids, settings)
+  return iterate(target, drafter, standardizer, lenience, settings, state)
 
 
 @functools.partial(compilation.jit, static_argnames='settings')
