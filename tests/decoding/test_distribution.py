@@ -21,12 +21,12 @@ TIED = TARGET.replace(params=np.round(TARGET.params))
 
 SETTINGS = [
     (1, sd.Sampling()),
-    (2, sd.Sampling(temperature=0.5)),
+    (3, sd.Sampling(temperature=0.5)),
     (3, sd.Sampling(temperature=1.7)),
     (4, sd.Sampling(top_k=2)),
     (5, sd.Sampling(top_p=0.8)),
     (2, sd.Sampling(temperature=1.7, top_k=3, top_p=0.9)),
-    (3, sd.Sampling(temperature=0.5, top_k=3, top_p=0.6)),
+    (2, sd.Sampling(temperature=0.5, top_k=3, top_p=0.6)),
 ]
 
 

@@ -21,18 +21,19 @@ def assert_same(a, b):
 
 
 FEW = {('model', 'tree'), ('heads', 'tree'), *((name, 'chain') for name in DRAFTERS)}
+# For prompts; layers: drafters/test_heads.py.
+PROMPTED = {name: drafter.replace(draft=prompted_toy.prompted(drafter.draft))
+            if isinstance(drafter, sd.ModelDrafter) else drafter
+            for name, drafter in DRAFTERS.items() if name != 'layer'}
 
 
 @pytest.mark.parametrize('name, tree', [
     pytest.param(name, tree, marks=() if (name, tree) in FEW else pytest.mark.long)
-    for name in DRAFTERS for tree in TREES
-    if name != 'layer' and (name, tree) != ('drafted model', 'tree')])  # layers: drafters/test_heads.py
+    for name in PROMPTED for tree in TREES if (name, tree) != ('drafted model', 'tree')])
 def test_of_prompts(name, tree):
   """Any id may be a real token there, so only the prompts' lengths say where they end."""
   target = prompted_toy.prompted(TABLE)
-  drafter = DRAFTERS[name]
-  if isinstance(drafter, sd.ModelDrafter):
-    drafter = drafter.replace(draft=prompted_toy.prompted(drafter.draft))
+  drafter = every_drafter.switched(PROMPTED, name) if tree == 'chain' else PROMPTED[name]
   prompts = [[3], [2, 0, 3, 5], [4, 2], [5, 3, 2, 4, 2]]
   lengths = np.array([len(p) for p in prompts] * 10)
 
@@ -50,7 +51,8 @@ def test_of_prompts(name, tree):
 @pytest.mark.parametrize('name', DRAFTERS)
 def test_of_an_encoder(name):
   tokens = np.array([[2, 3, 1, 0], [4, 5, 2, 1], [3, 1, 0, 0]] * 10)
-  decode = lambda tokens: sd.speculative_decode(TABLE, DRAFTERS[name], tokens, gamma=3, max_decode_len=8)
+  drafter = every_drafter.switched(DRAFTERS, name)
+  decode = lambda tokens: sd.speculative_decode(TABLE, drafter, tokens, gamma=3, max_decode_len=8)
   assert_same(decode(np.pad(tokens, ((0, 0), (0, 3)))), decode(tokens))
 
 

@@ -29,9 +29,11 @@ def copy_task(count=64):
   return Batches([(r, r) for r in rows], tokens_per_batch=128, buckets=(8,))
 
 
-def train(directory, steps, total=None, **settings):
-  make = settings.pop('optimizer', None) or optax.adam(3e-3)
-  return trainer.train(ModelLoss(CONFIG), copy_task(), copy_task(), str(directory), steps=steps, optimizer=make,
+ADAM = optax.adam(3e-3)  # one, so that an update is compiled once
+
+
+def train(directory, steps, total=None, optimizer=ADAM, **settings):
+  return trainer.train(ModelLoss(CONFIG), copy_task(), copy_task(), str(directory), steps=steps, optimizer=optimizer,
                        eval_every=settings.pop('eval_every', 1000), checkpoint_every=5, log_every=2,
                        **settings)
 
@@ -48,10 +50,9 @@ def test_loss_falls(tmp_path):
 
 
 def test_a_stopped_run_goes_on_as_if_it_had_not(tmp_path):
-  adam = optax.adam(3e-3)
-  whole = train(tmp_path / 'whole', 10, optimizer=adam)
-  train(tmp_path / 'stopped', 5, optimizer=adam)
-  resumed = train(tmp_path / 'stopped', 10, optimizer=adam)
+  whole = train(tmp_path / 'whole', 10)
+  train(tmp_path / 'stopped', 5)
+  resumed = train(tmp_path / 'stopped', 10)
   assert [step for step in logged(tmp_path / 'stopped', 'step') if step > 5] == [6, 8, 10, 10]  # 10: both losses
   assert logged(tmp_path / 'stopped', 'step').count(4) == 1  # it did not begin again
   jax.tree.map(np.testing.assert_array_equal, whole, resumed)
