@@ -170,12 +170,12 @@ class Running:
     none = (np.zeros((1, self.prefix_length), np.int32), np.zeros(1, np.int32)) if self.prefix_length else ()
     request, ids = self._request(np.ones((1, self.length), np.int32), None, None, *none)
     arguments = *self._models, request, self._seed, ids
-    shapes = _begun.eval_shape(*arguments, self._settings)
-    if not isinstance(getattr(request.tokens, 'sharding', None), NamedSharding):
-      return rows_of.idle(shapes), None
-    iterated = _iterated.lower(*arguments, self._standardizer, self._lenience, self._settings).compile()
-    shardings = tuple(jax.tree.leaves(iterated.output_shardings))
-    return jax.jit(lambda: _laid(rows_of.idle(shapes), shardings))(), shardings
+    leaves, structure = jax.tree.flatten(_begun.eval_shape(*arguments, self._settings))
+    shardings = None
+    if isinstance(getattr(request.tokens, 'sharding', None), NamedSharding):
+      iterated = _iterated.lower(*arguments, self._standardizer, self._lenience, self._settings).compile()
+      shardings = tuple(jax.tree.leaves(iterated.output_shardings))
+    return _idle(structure, tuple(leaves), shardings), shardings
 
   def _request(self, tokens, ids=None, lengths=None, prefix=None, prefix_lengths=None):
     """Of B rows: the last input fills up what is missing."""
@@ -205,6 +205,11 @@ def _iterated(target, drafter, request, seed, ids, standardizer, lenience, setti
 @functools.partial(compilation.jit, static_argnames='settings')
 def _encode(target, drafter, request, seed, ids, settings: Settings) -> State:
   return rows_of.start(target, drafter, request, seed, ids, settings, 0)
+
+
+@functools.partial(jax.jit, static_argnames=('structure', 'leaves', 'shardings'))
+def _idle(structure, leaves, shardings) -> State:
+  return _laid(rows_of.idle(jax.tree.unflatten(structure, leaves)), shardings)
 
 
 @functools.partial(jax.jit, static_argnames='shardings', donate_argnames='state')
