@@ -10,7 +10,9 @@ from hypothesis import settings
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 # Compiling is most of the tests' time, and programs that are optimised less run the same arithmetic.
-os.environ.setdefault('XLA_FLAGS', '--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true')
+os.environ.setdefault('XLA_FLAGS', ' '.join([
+    '--xla_backend_optimization_level=0', '--xla_llvm_disable_expensive_passes=true',
+    '--xla_cpu_parallel_codegen_split_count=1', '--xla_cpu_enable_concurrency_optimized_scheduler=false']))
 sys.path.insert(0, str(pathlib.Path(__file__).parent / 'helpers'))
 pytest_plugins = ['tiny_pair']
 

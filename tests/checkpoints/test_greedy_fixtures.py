@@ -10,16 +10,16 @@ from specdec_jax.sampling import Sampling
 GREEDY = Sampling(temperature=0.0)
 LENGTH = 24
 
-# Fixture, gammas tried on the batch, gammas tried one by one; 0 is plain decoding. Every gamma
-# occurs in both columns; all of them for every fixture are in the long test.
+# Fixture, gammas tried on the batch, gammas tried one by one; 0 is plain decoding. Every gamma is tried on
+# some batch; all of them for every fixture, on the batch and one by one, are in the long test.
 CASES = (
     ('t5x/v1_1', (0, 1, 8), (4,)),
-    ('t5x/v1_0', (0, 2), (7,)),
-    ('hf/t5_v1_1', (0, 3), (1,)),
-    ('hf/t5_v1_1_tied', (0, 4), (8,)),
-    ('hf/t5_v1_0', (0, 5), (2,)),
-    ('hf/mt5', (0, 6), (3, 5)),
-    ('hf/umt5', (0, 7), (0, 6)))
+    ('t5x/v1_0', (2,), ()),
+    ('hf/t5_v1_1', (3,), ()),
+    ('hf/t5_v1_1_tied', (4,), ()),
+    ('hf/t5_v1_0', (5,), ()),
+    ('hf/mt5', (0, 6), ()),
+    ('hf/umt5', (7,), (0,)))
 
 
 @pytest.fixture
@@ -64,8 +64,7 @@ def check(pair, expected, fixture, batched, alone):
 
 
 def test_the_cases_hold_every_gamma():
-  for column in (1, 2):
-    assert {gamma for case in CASES for gamma in case[column]} == set(range(9))
+  assert {gamma for _, batched, _ in CASES for gamma in batched} == set(range(9))
 
 
 def test_the_fixtures_hold_rows_that_end_and_rows_that_do_not(t5x, hf, expected):

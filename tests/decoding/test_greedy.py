@@ -22,7 +22,8 @@ TOY_DRAFTS = {
 LENGTH = 12
 
 
-@pytest.mark.parametrize('gamma', range(1, 9))
+@pytest.mark.parametrize('gamma', [
+    1, 2, 4, 8, *[pytest.param(g, marks=pytest.mark.long) for g in (3, 5, 6, 7)]])
 def test_toy_equals_plain_greedy(gamma):
   tokens = np.concatenate([toy.sources(1, 0), toy.sources(1, 1)])
   for source in range(2):
@@ -64,9 +65,8 @@ def baseline(model, tokens):
 
 
 @pytest.mark.parametrize('gamma, batch', [
-    (1, 5), (3, 5), (3, 1), (8, 5),
-    *[pytest.param(g, 5, marks=pytest.mark.long) for g in (2, 4, 5, 6, 7)],
-    pytest.param(7, 1, marks=pytest.mark.long)])
+    (1, 5), (8, 5), *[pytest.param(g, 5, marks=pytest.mark.long) for g in (2, 3, 4, 5, 6, 7)],
+    pytest.param(3, 1, marks=pytest.mark.long), pytest.param(7, 1, marks=pytest.mark.long)])
 def test_t5_equals_its_own_greedy_text(gamma, batch):
   tokens = tiny.inputs(5)[:batch]
   base = baseline(TARGET, tiny.inputs(5))

@@ -19,7 +19,8 @@ MODELS = tiny.random_t5(0), tiny.random_t5(1)
 
 
 @pytest.mark.parametrize(('shape', 'sampling'), [
-    (None, sd.Sampling()), (3, sd.Sampling(temperature=0.7, top_k=3)), (TREE, sd.Sampling())])
+    pytest.param(None, sd.Sampling(), marks=pytest.mark.long), (3, sd.Sampling(temperature=0.7, top_k=3)),
+    (TREE, sd.Sampling())])
 def test_what_follows_has_the_target_s_distribution(shape, sampling):
   target, length, rows = toy.random_toy(0), 4, 9_000
   tile = lambda x: np.concatenate([x] * rows)
@@ -36,7 +37,7 @@ def test_what_follows_has_the_target_s_distribution(shape, sampling):
     assert chisquare.texts(*found, other) < chisquare.REJECT
 
 
-@pytest.mark.parametrize('shape', [4, TREE])
+@pytest.mark.parametrize('shape', [pytest.param(4, marks=pytest.mark.long), TREE])
 def test_greedy_text_goes_on_as_it_would_have(shape):
   """The target's own greedy text, cut anywhere and given, is continued by its rest."""
   target, draft = MODELS

@@ -17,8 +17,9 @@ PAIRS = {'t5': (tiny.random_t5(0, num_decoder_layers=2), tiny.random_t5(1)),
          'gpt2': tuple(families.random_gpt2(seed, num_layers=2 - seed, max_positions=40) for seed in (0, 1))}
 
 
-@pytest.mark.parametrize('inner', ['itself', 'lookup'])
-@pytest.mark.parametrize('name', PAIRS)
+@pytest.mark.parametrize('name, inner', [
+    ('t5', 'itself'), ('gpt2', 'lookup'), *[pytest.param(*case, marks=pytest.mark.long) for case in [
+        ('t5', 'lookup'), ('gpt2', 'itself')]]])
 def test_at_temperature_0_the_draft_is_the_same_one(name, inner):
   """Token by token over whole decodes, so each entry of its cache is right, whatever was accepted at either level."""
   target, draft = PAIRS[name]

@@ -7,8 +7,7 @@ import subprocess
 import sys
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
-FLAGS = ('--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0 '
-         '--xla_llvm_disable_expensive_passes=true')
+FLAGS = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
 
 
 def run(script: pathlib.Path, directory: pathlib.Path, *names: str) -> dict:

@@ -54,8 +54,8 @@ class Job:
                   f'--gin.Hosts.num_processes={count}', '--gin.Hosts.timeout=200']
     paths = [str(ROOT), str(HERE), os.environ.get('PYTHONPATH', '')]
     env = {**os.environ, 'PYTHONPATH': os.pathsep.join(paths), 'JAX_PLATFORMS': 'cpu',
-           'XLA_FLAGS': ('--xla_backend_optimization_level=0 '
-                         f'--xla_force_host_platform_device_count={self.devices}'), 'FAILS_IN_PROCESS': str(fails)}
+           'XLA_FLAGS': f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={self.devices}",
+           'FAILS_IN_PROCESS': str(fails)}
     return [subprocess.Popen(command + ([f'--gin.Hosts.process_id={i}'] if count > 1 else []), cwd=ROOT,
                              env=env, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
             for i in range(count)]
