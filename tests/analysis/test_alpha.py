@@ -38,7 +38,7 @@ def test_alpha_is_the_mean_overlap_of_the_distributions(target, draft, tokens):
 
 
 def test_a_draft_equal_to_the_target_has_alpha_one(target, tokens):
-  for sampling in (WARM, Sampling(temperature=0.0), Sampling(temperature=0.7, top_k=5, top_p=0.9)):
+  for sampling in (Sampling(temperature=0.0), Sampling(temperature=0.7, top_k=5, top_p=0.9)):
     same = alpha_lib.alpha(target, ModelDrafter(target), tokens, 20, sampling, max_decode_len=10)
     assert same.alpha == pytest.approx(1.0, abs=1e-5)
 

@@ -65,11 +65,17 @@ def test_a_run_and_what_it_prints_without_an_output_directory(files, tmp_path):
   assert done.returncode == 0, done.stderr
   lines = [json.loads(line) for line in (tmp_path / 'out' / 'predictions.jsonl').read_text().splitlines()]
   assert [line['id'] for line in lines] == ['a0', 'a1', 'a2']
-  done = command('complete', *pair, '--prompt=the file cannot be', cwd=tmp_path)
+  done = command('complete', *pair, '--prompt=the file cannot be', '--stream', cwd=tmp_path)
   assert done.returncode == 0 and 'target calls' in done.stdout, done.stderr
-  streamed = command('complete', *pair, '--prompt=the file cannot be', '--stream', cwd=tmp_path)
-  assert streamed.stdout == done.stdout, streamed.stderr
   assert os.listdir(tmp_path) == ['out']
+
+
+@pytest.mark.long
+def test_a_text_that_is_streamed_is_the_same(files, tmp_path):
+  asked = ['complete', f'--target={files}/target', f'--draft={files}/draft', '--prompt=the file cannot be',
+           '--gin.main.compilation_cache_dir=None']
+  done, streamed = (command(*asked, *more, cwd=tmp_path) for more in ([], ['--stream']))
+  assert streamed.stdout == done.stdout and 'target calls' in done.stdout, streamed.stderr
 
 
 def test_t5x_flags_without_a_subcommand(tmp_path):

@@ -129,7 +129,7 @@ def run(directory, target, examples, draft=None, **changes):
   return json.loads((directory / 'summary.json').read_text())['method']
 
 
-@pytest.mark.parametrize('auto', [dict(gamma='auto'), dict(tree='auto')], ids=str)
+@pytest.mark.parametrize('auto', [pytest.param(dict(gamma='auto'), marks=pytest.mark.long), dict(tree='auto')], ids=str)
 def test_a_job_chooses_once_and_its_texts_are_the_targets(target, near, examples, times, tmp_path, capsys, auto):
   run(tmp_path / 'alone', target, examples)
   measured = times(c=0.02, slope=0.01)

@@ -30,7 +30,7 @@ def test_a_window_as_wide_as_the_text_is_full_attention():
   assert np.abs(logits(local(2), tokens) - logits(full, tokens)).max() > 0.01
 
 
-@pytest.mark.parametrize('kind', ['local', 'transient_global'])
+@pytest.mark.parametrize('kind', [pytest.param('local', marks=pytest.mark.long), 'transient_global'])
 def test_padding_and_other_rows_change_nothing(kind):
   model = tiny.random_t5(1, encoder_attention=kind, local_radius=3, global_block_size=4)
   row = np.array([[4, 8, 3, 9, 12, 6, 7, 2, 5, 1]], np.int32)

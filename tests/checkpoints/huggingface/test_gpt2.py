@@ -25,7 +25,8 @@ def test_logits(pair, hf, expected):
     np.testing.assert_allclose(model.logits(decoder_tokens=e.input_ids), logits, atol=1e-4)
 
 
-@pytest.mark.parametrize('gamma, rows', [(0, (0, 1, 2)), (1, (0, 1, 2)), (8, (0, 1, 2)), (4, (1,)), (0, (2,))])
+@pytest.mark.parametrize('gamma, rows', [
+    (0, (0, 1, 2)), (8, (0, 1, 2)), (4, (1,)), pytest.param(1, (0, 1, 2), marks=pytest.mark.long)])
 def test_greedy(pair, hf, expected, gamma, rows):
   e, rows = expected(hf / 'gpt2'), list(rows)
   options = dict(lengths=e.lengths[rows], sampling=GREEDY, max_decode_len=LENGTH)
