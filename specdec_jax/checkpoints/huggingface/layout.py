@@ -56,6 +56,7 @@ def _gpt2_fields(config: GPT2Config, rows: int) -> dict[str, Any]:
           'n_layer': config.num_layers, 'n_head': config.num_heads, 'n_inner': config.mlp_dim,
           'activation_function': theirs(config.activation),
           'layer_norm_epsilon': config.layer_norm_epsilon, 'eos_token_id': _eos(config),
+          **dict.fromkeys(('resid_pdrop', 'embd_pdrop', 'attn_pdrop'), config.dropout_rate),
           'bos_token_id': config.eos_ids[0], 'pad_token_id': config.eos_ids[0]}
 
 
@@ -69,7 +70,7 @@ def _t5_fields(config: T5Config, rows: int) -> dict[str, Any]:
           'num_layers': config.num_encoder_layers, 'num_decoder_layers': config.num_decoder_layers,
           'num_heads': config.num_heads, 'relative_attention_num_buckets': config.num_buckets,
           'relative_attention_max_distance': config.max_distance,
-          'layer_norm_epsilon': config.layer_norm_epsilon, 'dropout_rate': 0.0,
+          'layer_norm_epsilon': config.layer_norm_epsilon, 'dropout_rate': config.dropout_rate,
           **_feed_forward(activation, bool(gate)),
           'tie_word_embeddings': tied, 'scale_decoder_outputs': tied and config.scale_tied_logits,
           'decoder_start_token_id': config.decoder_start_id, 'eos_token_id': _eos(config),
