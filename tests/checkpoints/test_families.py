@@ -4,6 +4,7 @@ The fixtures and what wrote them are described in tests/fixtures/README.md; no t
 """
 
 import functools
+import json
 import pathlib
 import shutil
 
@@ -13,19 +14,20 @@ import pytest
 
 from specdec_jax.checkpoints.directory import load_model
 from specdec_jax.checkpoints.importer import import_checkpoint
+from specdec_jax.data.examples import Example
 from specdec_jax.decoding import speculative_decode
 from specdec_jax.drafters.lookup import LookupDrafter
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.errors import CheckpointError
+from specdec_jax.jobs.batching import key_id
+from specdec_jax.jobs.claims import claimed
 from specdec_jax.models.network import network
+from specdec_jax.runs.decode import decode
 from specdec_jax.sampling import Sampling
 
 FIXTURES = pathlib.Path(__file__).parents[1] / 'fixtures' / 'families'
 GREEDY = Sampling(temperature=0.0)
 LENGTH = 20
-# The gamma that each is tried at, 1 to 8 among them; the long test of one family tries all.
-GAMMAS = {'flan_t5': 4, 'madlad400': 1, 'ul2': 2, 'aya': 4, 'pile_t5': 3, 'byt5': 5, 'codet5': 6, 'uer': 7,
-          'chronos_t5': 8, 'long_t5_local': 2, 'long_t5_tglobal': 3}
 BY_MODEL = ('flan_t5', 'madlad400', 'pile_t5', 'long_t5_tglobal')  # the others' drafts are copied from what came before
 # What the files say of each, beside sizes.
 FIELDS = {
@@ -68,12 +70,11 @@ def wanted(texts, config):
   return np.where(np.arange(LENGTH) < lengths[:, None], texts, 0), lengths
 
 
-def test_every_family_has_its_fixture_and_the_gammas_go_from_1_to_8():
-  assert GAMMAS.keys() == FIELDS.keys() == {p.name for p in FIXTURES.iterdir()}
-  assert set(GAMMAS.values()) == set(range(1, 9))
+def test_every_family_has_its_fixture():
+  assert FIELDS.keys() == {p.name for p in FIXTURES.iterdir()}
 
 
-@pytest.mark.parametrize('family', GAMMAS)
+@pytest.mark.parametrize('family', FIELDS)
 def test_every_token_of_transformers_is_the_most_probable(models, family):
   """Over its own texts, which makes them the greedy ones; op by op, since families share their shapes."""
   target, _, expected = models(family)
@@ -103,19 +104,32 @@ def check_chain(models, family, gamma, row=slice(None)):
 
 
 def test_a_chain_decodes_what_transformers_decoded(models):
-  check_chain(models, 'long_t5_tglobal', GAMMAS['long_t5_tglobal'])
-
-
-@pytest.mark.long
-@pytest.mark.parametrize('family', GAMMAS)
-def test_a_chain_of_every_family(models, family):
-  check_chain(models, family, GAMMAS[family])
+  check_chain(models, 'long_t5_tglobal', 3)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize('gamma', range(1, 9))
-def test_every_gamma(models, gamma):
-  check_chain(models, 'madlad400', gamma)
+@pytest.mark.parametrize('family', FIELDS)
+def test_a_chain_of_every_family_at_every_gamma(models, family, gamma):
+  check_chain(models, family, gamma)
+
+
+def test_series_of_ids_are_sampled_in_a_job(models, tmp_path):
+  """As for Chronos-T5: no text anywhere, several samples of each series, of the 50 likeliest values."""
+  target, _, expected = models('chronos_t5')
+  rows = [row[row > 0].tolist() for row in expected['inputs'].astype(int)]
+  sampling = Sampling(temperature=1.0, top_k=50)
+  with claimed(str(tmp_path / 'out'), {}):
+    decode(str(tmp_path / 'out'), target, [Example(f's{i}', None, tokens=tuple(row)) for i, row in enumerate(rows)],
+           LookupDrafter(), gamma=3, sampling=sampling, num_samples=4, max_decode_len=8, max_input_len=32, batch_size=2)
+  lines = [json.loads(line) for line in (tmp_path / 'out' / 'predictions.jsonl').read_text().splitlines()]
+  assert [line['input'] for line in lines] == rows
+  drawn = speculative_decode(target, LookupDrafter(), expected['inputs'].astype(np.int32), gamma=3, sampling=sampling,
+                             num_samples=4, max_decode_len=8, ids=[key_id(f's{i}') for i in range(len(rows))])
+  found = [sample for line in lines for sample in line['samples']]
+  assert [sample['tokens'] for sample in found] == [
+      row[:n].tolist() for row, n in zip(drawn.tokens, drawn.lengths)]
+  assert {sample['text'] for sample in found} == {None} and len({str(sample['tokens']) for sample in found}) > 6
 
 
 # One way to damage a file of each format: cut, a changed byte of its structure, another file's name.
