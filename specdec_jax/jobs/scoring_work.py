@@ -9,7 +9,7 @@ from specdec_jax.jobs.failures import Failures
 from specdec_jax.jobs.predictions import Predictions
 from specdec_jax.jobs.progress import Progress
 from specdec_jax.jobs.score_inputs import ScoreOptions, padded
-from specdec_jax.jobs.stream import Item, Window, until_asked
+from specdec_jax.jobs.stream import Item, Window, groups_until_asked
 
 
 class Scoring:
@@ -25,13 +25,8 @@ class Scoring:
 
   def do(self, windows: Iterable[Window | None]) -> None:
     with stopping.postponed():
-      for window in until_asked(windows):
-        for place, reason in window.refused.items():
-          self._failures.record(Item(window, place, 0), reason)
-        for group in window.groups(self._options):
-          if stopping.asked():
-            return
-          self._score(group)
+      for group in groups_until_asked(windows, self._options, self._failures.record):
+        self._score(group)
 
   @property
   def timing(self) -> dict[str, Any]:

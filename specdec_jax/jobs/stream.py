@@ -109,14 +109,24 @@ def windows(examples: Iterable[Example], wanted: np.ndarray, model: Model, optio
     yield window()
 
 
-def until_asked(windows: Iterable[Window | None]) -> Iterator[Window]:
-  """The windows that `Ahead` has ready, until this process is asked to stop; fails where another one has failed."""
+def groups_until_asked(windows: Iterable[Window | None], options: InputOptions,
+                       refuse: Callable[[Item, str], None]) -> Iterator[list[Item]]:
+  """The groups of the windows that `Ahead` has ready, until this process is asked to stop.
+
+  Fails where another process has failed. `refuse` is called with each input that cannot be decoded, and why.
+  """
   for window in windows:
     hosts.check()
     if stopping.asked():
       return
-    if window is not None:
-      yield window
+    if window is None:
+      continue
+    for place, reason in window.refused.items():
+      refuse(Item(window, place, 0), reason)
+    for group in window.groups(options):
+      if stopping.asked():
+        return
+      yield group
 
 
 class Ahead:

@@ -4,7 +4,7 @@ While the device iterates, the host writes what ended before and reads what come
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -16,7 +16,7 @@ from specdec_jax.jobs.failures import Failures
 from specdec_jax.jobs.inputs import InputOptions
 from specdec_jax.jobs.predictions import Predictions
 from specdec_jax.jobs.progress import Progress
-from specdec_jax.jobs.stream import Item, Window, until_asked
+from specdec_jax.jobs.stream import Item, Window, groups_until_asked
 from specdec_jax.model import Model
 from specdec_jax.parallel import hosts
 from specdec_jax.results import Result, acceptance_rate
@@ -54,7 +54,8 @@ class Work:
         times; the examples are recorded before.
     """
     with stopping.postponed():
-      for group in self._groups(windows):
+      for group in groups_until_asked(windows, self._options, self._failures.record):
+        self._since = self._since or time.perf_counter()
         self._feed(group)
       for loop in list(self._loops.values()):
         if stopping.asked():
@@ -71,16 +72,6 @@ class Work:
     return {'seconds': total - self._compiling_seconds, 'seconds_compiling': self._compiling_seconds,
             'decoded_tokens': self._tokens, 'row_iterations': self._paid, 'running_row_iterations': self._used,
             'calls': self._calls}
-
-  def _groups(self, windows: Iterable[Window | None]) -> Iterator[list[Item]]:
-    for window in until_asked(windows):
-      self._since = self._since or time.perf_counter()
-      for place, reason in window.refused.items():
-        self._failures.record(Item(window, place, 0), reason)
-      for group in window.groups(self._options):
-        if stopping.asked():
-          return
-        yield group
 
   def _feed(self, group: list[Item]) -> None:
     length = min(n for n in self._options.loop_lengths if n >= group[0].length)

@@ -37,10 +37,12 @@ def test_alpha_is_the_mean_overlap_of_the_distributions(target, draft, tokens):
   assert found.alpha == pytest.approx(total / found.num_tokens, abs=1e-5)
 
 
-def test_a_draft_equal_to_the_target_has_alpha_one(target, tokens):
-  for sampling in (Sampling(temperature=0.0), Sampling(temperature=0.7, top_k=5, top_p=0.9)):
-    same = alpha_lib.alpha(target, ModelDrafter(target), tokens, 20, sampling, max_decode_len=10)
-    assert same.alpha == pytest.approx(1.0, abs=1e-5)
+@pytest.mark.parametrize('sampling', [
+    pytest.param(WARM, marks=pytest.mark.long), Sampling(temperature=0.0),
+    Sampling(temperature=0.7, top_k=5, top_p=0.9)], ids=str)
+def test_a_draft_equal_to_the_target_has_alpha_one(target, tokens, sampling):
+  same = alpha_lib.alpha(target, ModelDrafter(target), tokens, 20, sampling, max_decode_len=10)
+  assert same.alpha == pytest.approx(1.0, abs=1e-5)
 
 
 def test_greedy_alpha_counts_equal_first_tokens(target, draft, tokens):

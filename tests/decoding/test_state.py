@@ -66,7 +66,9 @@ TOYS = toy.random_toy(0, eos=-2.0), toy.random_toy(1), toy.sources(40)
 T5S = tiny.random_t5(0), tiny.random_t5(1), tiny.inputs(8)
 
 
-@pytest.mark.parametrize('models, length', [(TOYS, 1), (TOYS, 6), (T5S, 2)], ids=['toy-1', 'toy-6', 't5-2'])
+@pytest.mark.parametrize('models, length', [
+    (TOYS, 1), pytest.param(TOYS, 2, marks=pytest.mark.long), (TOYS, 6), (T5S, 2)],
+                         ids=['toy-1', 'toy-2', 'toy-6', 't5-2'])
 def test_a_shorter_budget_gives_the_start_of_the_same_text(models, length):
   """The last block writes at the very end of every buffer; nothing may move or spill."""
   target, draft, tokens = models

@@ -28,8 +28,8 @@ REPORT = {'target': 'T5', 'drafter': 'model', 'device': {'count': 1, 'kind': 'cp
 @contextlib.contextmanager
 def imported(name):
   """A script as a module. While it is there its flags stand in place of others of their names."""
-  others = {flag: flags.FLAGS[flag] for flag in flags.FLAGS}
-  for flag in others.values():
+  others = {flag: (flags.FLAGS[flag], flags.FLAGS[flag].allow_override) for flag in flags.FLAGS}
+  for flag, _ in others.values():
     flag.allow_override = True
   sys.path.insert(0, str(SCRIPTS))
   try:
@@ -40,8 +40,8 @@ def imported(name):
     sys.path.remove(str(SCRIPTS))
     for flag in list(flags.FLAGS.flags_by_module_dict().get(name, [])):
       delattr(flags.FLAGS, flag.name)
-    for flag in others:
-      others[flag].allow_override = False
-      if flag not in flags.FLAGS:
-        flags.FLAGS[flag] = others[flag]
+    for flag_name, (flag, allowed) in others.items():
+      flag.allow_override = allowed
+      if flag_name not in flags.FLAGS:
+        flags.FLAGS[flag_name] = flag
     sys.modules.pop(name, None)

@@ -59,8 +59,7 @@ def layers(request):
 @pytest.fixture(scope='session')
 def paper_pair(layers):
   """T5-XXL, of all its layers or of fewer, with T5-small on one v4 chip, gamma 7: the program and each pass alone."""
-  of_layers = lambda name, count: known_config(name, num_encoder_layers=count, num_decoder_layers=count)
-  return tpu.plan(of_layers('t5_1_1_xxl', layers), of_layers('t5_1_1_small', min(layers, 8)), alpha=0.75)
+  return tpu.plan(known_config('t5_1_1_xxl', num_encoder_layers=layers, num_decoder_layers=layers), alpha=0.75)
 
 
 def test_the_paper_s_pair_fits_one_v4(paper_pair, layers):
@@ -75,7 +74,7 @@ def test_the_paper_s_pair_fits_one_v4(paper_pair, layers):
 def test_an_iteration_reads_each_weight_once(paper_pair, layers):
   reads = paper_pair.iteration.reads
   target = {path: times for path, times in reads.items() if path.startswith('target/')}
-  assert layers * 9 + (2 if layers == WHOLE else 1) <= len(target) <= layers * 9 + 2  # of few, one stays on the chip
+  assert len(target) == layers * 9 + 2
   assert target.pop('target/token_embedder/embedding') == 0
   assert set(target.values()) == {1.0}
   assert paper_pair.iteration.rewritten == () and paper_pair.iteration.copied_caches == ()
@@ -91,12 +90,11 @@ def test_a_verify_pass_costs_what_a_step_costs(paper_pair, layers):
     assert set(found.audit.reads.values()) == {0.0, 1.0}
 
 
-def test_the_analytic_bytes_are_those_of_the_compiled_text(paper_pair, layers):
+def test_the_analytic_bytes_are_those_of_the_compiled_text(paper_pair):
   """Norms and biases aside, which the text's audit leaves out."""
   verify = paper_pair.traffic['verify_pass']
   assert verify.audit.bytes_read('model') == pytest.approx(verify.work.weights, rel=1e-3)
-  found = paper_pair.iteration.bytes_read('target')
-  assert found == pytest.approx(verify.work.weights, rel=1e-3 if layers == WHOLE else 0.03)
+  assert paper_pair.iteration.bytes_read('target') == pytest.approx(verify.work.weights, rel=1e-3)
   draft = paper_pair.traffic['draft_step'].work.weights
   assert draft < paper_pair.iteration.bytes_read('draft') < 1.01 * 7 * draft
 
@@ -105,7 +103,8 @@ def test_report(paper_pair, layers):
   text = tables.markdown(paper_pair)
   assert 'fits' in text and 'No weight is copied' in text and '15 microseconds' in text
   predicted = json.loads(json.dumps(tables.to_json(paper_pair)))['predicted']
-  assert predicted['best_gamma'] == 9 if layers == WHOLE else predicted['best_gamma'] > 0
+  if layers == WHOLE:
+    assert predicted['best_gamma'] == 9
 
 
 def test_run_writes_what_it_found(paper_pair, layers, monkeypatch, tmp_path, capsys):

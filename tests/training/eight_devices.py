@@ -19,7 +19,7 @@ from specdec_jax.training.losses import ModelLoss
 
 CONFIG = tiny.config(num_heads=8, head_dim=4, dropout_rate=0.1)
 STEPS = 4
-RUNS = {'one': None, '2x4': Mesh(data=2, model=4), '8x1': Mesh(data=8)}
+RUNS = {'one': None, '2x4': Mesh(data=2, model=4), '4x2': Mesh(data=4, model=2), '8x1': Mesh(data=8)}
 adam = optimizer_lib.optimizer(STEPS, lambda rate: optimizer_lib.adamw(rate, weight_decay=0.1))
 adafactor = optimizer_lib.optimizer(
     STEPS, lambda rate: optimizer_lib.adafactor(rate, min_dim_size_to_factor=8))

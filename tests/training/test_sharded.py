@@ -8,7 +8,7 @@ import pytest
 import virtual_devices
 
 HERE = pathlib.Path(__file__).parent
-MESHES = ('2x4', '8x1')
+MESHES = ('2x4', '4x2', '8x1')
 
 
 @pytest.fixture(scope='module')

@@ -26,7 +26,8 @@ def test_logits(pair, hf, expected):
 
 
 @pytest.mark.parametrize('gamma, rows', [
-    (0, (0, 1, 2)), (8, (0, 1, 2)), (4, (1,)), pytest.param(1, (0, 1, 2), marks=pytest.mark.long)])
+    (0, (0, 1, 2)), (8, (0, 1, 2)), (4, (1,)), pytest.param(1, (0, 1, 2), marks=pytest.mark.long),
+    pytest.param(0, (2,), marks=pytest.mark.long)])
 def test_greedy(pair, hf, expected, gamma, rows):
   e, rows = expected(hf / 'gpt2'), list(rows)
   options = dict(lengths=e.lengths[rows], sampling=GREEDY, max_decode_len=LENGTH)
