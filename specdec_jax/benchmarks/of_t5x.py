@@ -25,13 +25,13 @@ class T5XMethod:
                seed: int = 0):
     fields = to_t5x(target.config)
     try:
-      import seqio
       from t5x import decoding, models
       from t5x.examples.t5 import network
     except ImportError as e:
       raise DependencyError(
           f"T5X can't be imported ({e}); install it from github.com/google-research/t5x: "
           "pip install -e '.[t5x]'") from e
+    import seqio
     vocabulary = seqio.PassThroughVocabulary(size=target.config.vocab_size, eos_id=target.eos_id)
     decode_fn = functools.partial(
         decoding.temperature_sample, temperature=sampling.temperature, topk=sampling.top_k,

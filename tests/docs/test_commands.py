@@ -170,9 +170,10 @@ def test_flags_of_scripts_exist():
   parse = lambda commands: subprocess.run(
       [sys.executable, '-c', ONLY_FLAGS], input=json.dumps(commands), capture_output=True, text=True, cwd=ROOT,
       check=False, env={**os.environ, 'JAX_PLATFORMS': 'cpu'})
-  done = parse(asked)
+  wrong = ['scripts/import_checkpoint.py', '--fromat=t5x']
+  done = parse([*asked, wrong])
   assert done.stdout.count('parsed') == len(asked) > 10, done.stderr
-  assert 'parsed' not in parse([['scripts/import_checkpoint.py', '--fromat=t5x']]).stdout
+  assert done.returncode and 'fromat' in done.stdout + done.stderr, 'the wrong one ends it'
 
 
 def test_the_jobs_of_the_readme_run(files, tmp_path, monkeypatch):

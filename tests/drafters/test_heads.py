@@ -95,7 +95,7 @@ def test_a_given_prefix_is_read(kind):
   assert (whole.stats.target_calls > 1).any()
 
 
-@pytest.mark.parametrize('kind', ['layer', pytest.param('parallel', marks=LONG)])
+@pytest.mark.parametrize('kind', [pytest.param('layer', marks=LONG), 'parallel'])
 def test_training_raises_alpha_and_what_is_saved_is_read(kind, tmp_path):
   drafter, tokens = heads_of(kind, T5), tiny.inputs(32)
   text = sd.autoregressive_decode(T5, tokens, max_decode_len=8, seed=1)
@@ -103,8 +103,9 @@ def test_training_raises_alpha_and_what_is_saved_is_read(kind, tmp_path):
   batches = Batches(pairs, tokens_per_batch=256, buckets=(8,))
   alpha = lambda d: text_betas(T5, d, tokens, text.tokens, text.lengths, sd.Sampling(), 32).sum() / text.lengths.sum()
   loss = HeadsLoss(drafter.config, 'kl', unroll=2)
-  params = train(loss, batches, batches, str(tmp_path / 'run'), steps=25, optimizer=optimizer(
-      25, schedule=lambda steps: 3e-2), init_params=drafter.params, teacher=T5, eval_every=100)
+  steps = 25 if kind == 'layer' else 80  # eight heads share what they learn from
+  params = train(loss, batches, batches, str(tmp_path / 'run'), steps=steps, optimizer=optimizer(
+      steps, schedule=lambda steps: 3e-2), init_params=drafter.params, teacher=T5, eval_every=100)
   trained = drafter.replace(params=params)
   assert alpha(trained) > alpha(drafter) + 0.1
   total, count = loss.validation(params, next(batches.once()), T5)

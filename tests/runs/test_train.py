@@ -33,6 +33,7 @@ def run(tmp_path):
   return train, tmp_path / 'out'
 
 
+@pytest.mark.long
 def test_a_run_on_a_mesh_writes_a_model_and_its_report(run):
   train, directory = run
   report = train(mesh=Mesh(), microbatches=2, bleu_pairs=2, max_decode_len=4)

@@ -1,6 +1,7 @@
 """Trains a tiny T5 on one device and on meshes of eight virtual ones; see virtual_devices.py.
 
-  python eight_devices.py DIRECTORY     writes DIRECTORY/NAME/log.jsonl for each of RUNS and facts.json
+  python eight_devices.py DIRECTORY NAME...   writes DIRECTORY/NAME/log.jsonl for each of NAMEs, such as 4x2, and
+                                              facts.json; without a NAME, for all but 4x2 and 8x1
 """
 
 import json
@@ -45,11 +46,11 @@ def same(a, b) -> bool:
   return all(jax.tree.leaves(jax.tree.map(lambda x, y: bool((np.asarray(x) == np.asarray(y)).all()), a, b)))
 
 
-if __name__ == '__main__':
-  folder = sys.argv[1]
-  trained = {name: train(f'{folder}/{name}', mesh) for name, mesh in RUNS.items()}
+def everything(folder) -> dict:
+  """Trains on one device and on 2x4, in every way there is; what was found."""
+  trained = {name: train(f'{folder}/{name}', RUNS[name]) for name in ('one', '2x4')}
   mesh, facts = RUNS['2x4'], {}
-  for name in ('one', '2x4'):
+  for name in trained:
     train(f'{folder}/adafactor_{name}', RUNS[name], optimizer=adafactor, microbatches=2)
   save_model(Model(trained['2x4'], CONFIG), f'{folder}/model')
   facts['saved'] = same(load_model(f'{folder}/model').params, trained['2x4'])
@@ -64,5 +65,13 @@ if __name__ == '__main__':
     train(f'{folder}/refused', Mesh(model=3))
   except ValueError as e:
     facts['refused'] = str(e)
+  return facts
+
+
+if __name__ == '__main__':
+  folder, *names = sys.argv[1:]
+  for name in names:
+    train(f'{folder}/{name}', RUNS[name])
+  facts = {} if names else everything(folder)
   with open(f'{folder}/facts.json', 'w', encoding='utf-8') as f:
     json.dump(facts, f)
