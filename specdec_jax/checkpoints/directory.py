@@ -1,17 +1,19 @@
 """The model directory: config.json, spiece.model or tokenizer.json, Orbax weights, and files.json over them all."""
 
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from etils import epath
 from flax import traverse_util
 
 from specdec_jax import arguments
-from specdec_jax.checkpoints import storage as storage_lib
+from specdec_jax.checkpoints import auto_dtype, storage as storage_lib
 from specdec_jax.checkpoints.description import (
     CONFIG,
     WEIGHTS,
@@ -36,7 +38,7 @@ from specdec_jax.parallel.mesh import Mesh, placement
 
 @arguments.checked(
     path=arguments.path, vocabulary=arguments.optional(arguments.path), gin_file=arguments.optional(arguments.path),
-    dtype=arguments.optional(arguments.text_of(storage_lib.STORAGES)),
+    dtype=arguments.optional(arguments.text_of((*storage_lib.STORAGES, 'auto'))),
     mesh=arguments.optional(arguments.instance(Mesh, 'a Mesh, or None')), replicated=arguments.flag,
     verify=arguments.flag)
 def load_model(path: str | os.PathLike, dtype: str | None = None, mesh: Mesh | None = None,
@@ -50,7 +52,8 @@ def load_model(path: str | os.PathLike, dtype: str | None = None, mesh: Mesh | N
     dtype: 'float32' or 'bfloat16' for weights and activations instead of the configuration's. Norm scales and
       relative biases are float32 in either. 'int8': kernels and embedding are int8 in memory, with a scale for each
       output channel, and activations as the configuration says; the model is then another one, named so, and what
-      it decodes has its own distribution.
+      it decodes has its own distribution. 'auto': on a CPU float32 or bfloat16, whichever a timed step and pass say
+      is faster (`auto_dtype`); on a TPU or GPU bfloat16. Which it is, and why, is told on stderr.
     mesh: devices to lay the weights on, split along its 'model' axis as they are read.
     replicated: on a mesh, all weights on every device; for a small draft.
     verify: compare the checksum of every file with the one in files.json, for which every file is read once
@@ -65,6 +68,9 @@ def load_model(path: str | os.PathLike, dtype: str | None = None, mesh: Mesh | N
     MissingError: no shipped model of that name.
     SettingError: the model does not divide into the mesh, or its own files say what an argument says.
   """
+  if dtype == 'auto':
+    return _in_the_faster_dtype(functools.partial(
+        load_model, path, mesh=mesh, replicated=replicated, verify=verify, vocabulary=vocabulary, gin_file=gin_file))
   directory = absolute(path)
   is_model = (directory / CONFIG).exists() or not directory.is_dir()
   if not is_model and (kind := guess_format(directory)) in T5X_FORMATS:
@@ -78,6 +84,16 @@ def load_model(path: str | os.PathLike, dtype: str | None = None, mesh: Mesh | N
   params = {name: put(name, value) for name, value in leaves}
   check_parameters({name: value.shape for name, value in params.items()}, config, str(directory))
   return Model(traverse_util.unflatten_dict(params, sep='/'), config, tokenizer)
+
+
+def _in_the_faster_dtype(load: Callable[..., Model]) -> Model:
+  """What `load(dtype=...)` loads, for dtype 'auto'."""
+  if jax.default_backend() != 'cpu':
+    note("dtype 'auto' is bfloat16, as on every TPU and GPU.")
+    return load(dtype='bfloat16')
+  model, reason = auto_dtype.faster(load(dtype='float32'))
+  note(reason)
+  return model
 
 
 _Loaded = tuple[Config, Tokenizer | None, Iterator[tuple[str, np.ndarray]]]  # the weights one by one
