@@ -3,11 +3,13 @@
   scripts/notebooks.sh                    all of them
   scripts/notebooks.sh quickstart trees   some
   scripts/notebooks.sh --save quickstart  keeps its new outputs in the file
+  scripts/notebooks.sh --jobs=2           two at a time: their timings mean nothing then
 
 A cell that fails ends the run with its error. Needs the extra `notebooks`.
 """
 
 import argparse
+import concurrent.futures
 import pathlib
 import sys
 import tempfile
@@ -43,6 +45,7 @@ def run(path: pathlib.Path, save: bool) -> None:
 def main() -> int:
   parser = argparse.ArgumentParser(description='Runs the notebooks of docs/colab.')
   parser.add_argument('--save', action='store_true', help='keep the new outputs in the files')
+  parser.add_argument('--jobs', type=int, default=1, help='how many run at a time')
   parser.add_argument('names', nargs='*', help='such as quickstart; all by default')
   arguments = parser.parse_args()
   there = {path.stem: path for path in sorted(FOLDER.glob('*.ipynb'))}
@@ -50,8 +53,12 @@ def main() -> int:
   if unknown:
     note(f"error: there is no notebook {', '.join(unknown)}; there are {', '.join(there)}.", 'notebooks')
     return 2
-  for name in arguments.names or there:
-    run(there[name], arguments.save)
+  if arguments.jobs < 1 or arguments.save and arguments.jobs > 1:
+    note(f'error: --jobs is {arguments.jobs}; it must be 1 or more, and 1 with --save, which keeps timings.', 'notebooks')
+    return 2
+  with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+    for done in [pool.submit(run, there[name], arguments.save) for name in arguments.names or there]:
+      done.result()
   return 0
 
 

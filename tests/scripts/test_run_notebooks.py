@@ -30,3 +30,28 @@ def test_a_name_that_is_no_notebook(run_notebooks, monkeypatch, capsys):
   monkeypatch.setattr(sys, 'argv', ['run_notebooks.py', 'quickstrat'])
   assert run_notebooks.main() == 2
   assert 'no notebook quickstrat; there are check_yourself, quickstart' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('arguments', [['--jobs=0'], ['--jobs=2', '--save']])
+def test_a_number_of_jobs_that_cannot_be(run_notebooks, monkeypatch, capsys, arguments):
+  monkeypatch.setattr(sys, 'argv', ['run_notebooks.py', *arguments])
+  assert run_notebooks.main() == 2
+  assert 'it must be 1 or more, and 1 with --save' in capsys.readouterr().err
+
+
+def test_all_run_and_one_that_fails_ends_it(run_notebooks, monkeypatch):
+  ran = []
+
+  def run(path, save):
+    ran.append(path.stem)
+    if path.stem == 'quickstart':
+      raise ValueError('a cell failed')
+
+  monkeypatch.setattr(run_notebooks, 'run', run)
+  monkeypatch.setattr(sys, 'argv', ['run_notebooks.py', '--jobs=2'])
+  with pytest.raises(ValueError, match='a cell failed'):
+    run_notebooks.main()
+  assert sorted(ran) == sorted(path.stem for path in run_notebooks.FOLDER.glob('*.ipynb'))
+  monkeypatch.setattr(sys, 'argv', ['run_notebooks.py', 'trees', 'table_2'])
+  ran.clear()
+  assert run_notebooks.main() == 0 and ran == ['trees', 'table_2']
