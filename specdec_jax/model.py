@@ -221,8 +221,10 @@ class Model(struct.PyTreeNode):
     """int32 [B, S] of ids that the model has; ValueError otherwise."""
     tokens = _array(name, tokens)
     if tokens.ndim != 2 or not np.issubdtype(tokens.dtype, np.integer):
+      mend = 'prompts' if self.config.decoder_only else 'encode'
+      hint = f' Model.{mend} makes them of texts.' if tokens.dtype.kind in 'UO' else ''
       raise SettingError(f'{name} must be integers of shape [batch, length], not '
-                       f'{tokens.dtype} of shape {list(tokens.shape)}.')
+                       f'{tokens.dtype} of shape {list(tokens.shape)}.{hint}')
     if 0 in tokens.shape:
       raise SettingError(f'{name} is empty (shape {list(tokens.shape)}); give at least one row '
                        'of at least one token.')

@@ -132,6 +132,7 @@ def test_without_a_vocabulary_texts_are_refused():
     ([[1, 24]], [[0]], r'encoder_tokens\[0, 1\] is 24, but the model has ids 0 to 23'),
     ([[1, 2]], [[0, -1]], r'decoder_tokens\[0, 1\] is -1'),
     ([[1.5]], [[0]], 'encoder_tokens must be integers'),
+    (['a text'], [[0]], r'encoder_tokens must be integers .*\. Model\.encode makes them of texts\.$'),
     ([[1]], np.zeros((1, 0), int), 'decoder_tokens is empty'),
 ])
 def test_bad_tokens_are_named(encoder, decoder, message):

@@ -18,9 +18,9 @@ from specdec_jax.reports.tables import markdown, number
 from specdec_jax.reports.words import unreliable
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Turns:
-  """What `take_turns` returns; shows itself as a table in notebooks.
+  """What `take_turns` returns; shows itself as a table, printed and in notebooks.
 
   Attributes:
     batches: of one text each, in the order of the texts.
@@ -59,6 +59,9 @@ class Turns:
       rows.append([name, *equal, number(self.tokens_per_call(name)), number(times[0], 0), number(times[1], 2, 'X')])
     header = ['decoder', *(['texts equal'] if greedy else []), 'tokens per target call', 'tokens/s', 'speed-up']
     return markdown(header, rows) + unreliable('The decoders', reasons, 'repeats')
+
+  def __repr__(self) -> str:
+    return self.markdown()
 
   def _repr_markdown_(self) -> str:
     return self.markdown()

@@ -51,6 +51,13 @@ def test_mistakes_end_with_one_line(arguments, words, capsys):
   assert error.startswith('specdec_jax: error: ') and words in error and error.count('\n') == 1
 
 
+@pytest.mark.parametrize('name, default', [
+    ('decode', ' (0 by default)'), ('compare', ' (0 and 1 by default)'), ('plan', '')])
+def test_help_tells_the_temperature_that_is_used(name, default, capsys):
+  assert console.main(['specdec_jax', name, '--help']) == 0
+  assert f'--temperature{default}, --top_k' in capsys.readouterr().out
+
+
 def test_nothing_heavy_is_imported_for_help():
   program = "import sys\nfrom specdec_jax.cli import console\nconsole.main(['specdec_jax'])\nprint(*sys.modules)"
   done = subprocess.run([sys.executable, '-c', program], cwd=ROOT, capture_output=True, text=True, check=True)

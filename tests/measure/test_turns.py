@@ -39,6 +39,7 @@ def test_reliable_times_are_shown(turns):
   shown = with_times(turns, 0.2, 0.1)
   assert shown.speed_up('drafted') == pytest.approx(2) and not shown.reasons
   text = shown._repr_markdown_()
+  assert repr(shown) == text, 'printed it is the table, too'
   assert '2.00X' in text and '3 of 3' in text and 'Warning' not in text
 
 
