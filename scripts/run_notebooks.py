@@ -53,8 +53,9 @@ def main() -> int:
   if unknown:
     note(f"error: there is no notebook {', '.join(unknown)}; there are {', '.join(there)}.", 'notebooks')
     return 2
-  if arguments.jobs < 1 or arguments.save and arguments.jobs > 1:
-    note(f'error: --jobs is {arguments.jobs}; it must be 1 or more, and 1 with --save, which keeps timings.', 'notebooks')
+  if arguments.jobs < 1 or (arguments.save and arguments.jobs > 1):
+    note(f'error: --jobs is {arguments.jobs}; it must be 1 or more, and 1 with --save, which keeps timings.',
+         'notebooks')
     return 2
   with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
     for done in [pool.submit(run, there[name], arguments.save) for name in arguments.names or there]:

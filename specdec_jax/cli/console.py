@@ -69,11 +69,11 @@ def help_of(run: Run) -> str:
   default = {'sampling': ' (0 by default)', 'samplings': ' (0 and 1 by default)'}
   temperature = ''.join(words for block, words in default.items() if block in run.blocks)
   return (f'{_PROGRAM} {run.name.replace("_", "-")}: {run.summary}\n\n' + '\n'.join(header) + '\n\n'
-          f'As flags: --output_dir=DIR is OUTPUT_DIR, --gamma=4 is {run.gin_name}.gamma, several values are --gammas=4,7.\n'
+          f'As flags: --output_dir=DIR is OUTPUT_DIR, --gamma=4 is {run.gin_name}.gamma, several are --gammas=4,7.\n'
           f'Also --temperature{temperature}, --top_k, --top_p, --limit (of the inputs), --dtype,\n'
           '--drafter (model, heads, bigram, unigram, lookup, random, none), --task and --task_module (inputs from a\n'
-          'seqio task), --reference, --targets and --label (fields of the inputs), where the run has them. Any other setting is\n'
-          '--gin.NAME=VALUE; --gin_file=FILE takes the place of the blocks that a\n'
+          'seqio task), --reference, --targets and --label (fields of the inputs), where the run has them.\n'
+          'Any other setting is --gin.NAME=VALUE; --gin_file=FILE takes the place of the blocks that a\n'
           'subcommand is made of.')
 
 
