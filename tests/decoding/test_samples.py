@@ -22,7 +22,8 @@ def decode(models, tokens, shape, **options):
   return sd.speculative_decode(models[0], models[1], tokens, tree=shape, **options)
 
 
-@pytest.mark.parametrize('shape', [None, pytest.param(3, marks=pytest.mark.long), TREE])
+@pytest.mark.parametrize('shape', [
+    None, pytest.param(3, marks=pytest.mark.long), pytest.param(TREE, marks=pytest.mark.long)])
 def test_the_first_sample_is_what_one_sample_gives(shape):
   tokens, ids = tiny.inputs(3), np.array([7, 0, 4])
   one = decode(MODELS, tokens, shape, max_decode_len=8, ids=ids)
@@ -69,6 +70,7 @@ def test_greedy_samples_are_one_text():
   np.testing.assert_array_equal(r.tokens, np.repeat(r.tokens[::3], 3, axis=0))
 
 
+@pytest.mark.long
 def test_samples_after_a_target_prefix():
   options = dict(max_decode_len=8, target_prefix=[[5, 6], [7, 0]])
   one, two = (decode(MODELS, tiny.inputs(2), 3, num_samples=n, **options) for n in (1, 2))

@@ -179,6 +179,7 @@ def test_the_loss_tvd_is_1_minus_alpha():
   np.testing.assert_allclose(itself, 0, atol=1e-3)
 
 
+@pytest.mark.long
 def test_distilling_by_tvd_raises_alpha(tmp_path):
   token = jnp.zeros((1, 1), jnp.int32)
   teacher = Model(jax.tree.map(lambda x: 3 * x, T5(CONFIG).init(jax.random.key(1), token, token)['params']), CONFIG)
