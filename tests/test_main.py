@@ -100,3 +100,8 @@ def test_a_run_from_another_directory(files, tmp_path):
   environment = json.loads((tmp_path / 'out' / 'environment.json').read_text())
   assert environment['device']['platform'] == 'cpu' and 'jax' in environment['packages']
   assert 'tokens/s' in done.stderr
+
+  refused = run(*settings, '--gin.decode.seed=1', cwd=tmp_path)
+  assert refused.returncode == 1
+  assert 'decode.seed is not set there and 1 here' in refused.stderr
+  assert 'Traceback' not in refused.stderr

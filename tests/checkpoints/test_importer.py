@@ -47,7 +47,7 @@ def test_mistakes_are_one_line_without_a_traceback(t5x, tmp_path):
   assert wrong_format.stderr.count('\n') == 1 and '--format=t5x.' in wrong_format.stderr
   assert 'encoder/encoder_norm/scale is [32], the model needs [512]' in wrong_size.stderr
   assert 'missing: decoder/layers_7/mlp/wo/kernel [1024, 512]' in wrong_size.stderr
-  for result in (wrong_format, wrong_size, run('--format=tf', output)):
+  for result in (wrong_format, wrong_size, run('--format=t5x', output), run('--format=tf')):
     assert result.returncode in (1, 2) and 'Traceback' not in result.stderr + result.stdout
   assert not list(tmp_path.iterdir())
 

@@ -55,7 +55,7 @@ def test_strangers_are_ignored(address):
 
 
 def test_who_does_not_belong_is_refused_and_the_others_meet(address):
-  zero, one, *others = meet_all(address, (2, 0), (2, 1), (3, 2), (2, 5), timeout=5)
+  zero, one, *others = meet_all(address, (2, 0), (2, 1), (3, 2), (2, 5))
   assert set(zero) == {1} and set(one) == {0}
   reasons = ' '.join(map(str, others))
   assert all(isinstance(e, ValueError) for e in others)
@@ -72,7 +72,7 @@ def test_reasons_of_a_refusal(theirs, count, index, words):
 
 
 def test_the_same_process_twice_is_refused(address):
-  zero, *others = meet_all(address, (3, 0), (3, 1), (3, 1), (3, 2), timeout=8)
+  zero, *others = meet_all(address, (3, 0), (3, 1), (3, 1), (3, 2))
   assert set(zero) == {1, 2}
   assert sorted(type(o).__name__ for o in others) in (
       ['SettingError', 'dict', 'dict'], ['HostFailed', 'dict', 'dict'])  # it came before the others met, or after
