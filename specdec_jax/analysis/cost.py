@@ -8,7 +8,8 @@ import dataclasses
 import functools
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -106,26 +107,17 @@ def measure(target, drafter, tokens, shapes: Sequence[int | Tree] = (7,), sampli
   """
   target, sampling = inputs.checked_target(target), inputs.checked_sampling(sampling)
   drafter = inputs.checked_drafter(drafter, target)
-  tokens = target.check_tokens(tokens)
-  request = inputs.unplaced_request(target, tokens, None)
-  prefix = target.decoder_prefix(request.tokens, request.lengths)[0].shape[1]
   trees = {shape: shape if isinstance(shape, Tree) else Tree.chain(shape) for shape in shapes}
-  slots = prefix + max_decode_len + max(tree.num_nodes for tree in trees.values()) + 1
-  position = max_decode_len // 2 if position is None else position
-  positions = jnp.full(len(tokens), prefix - 1 + position, jnp.int32)
-  text = Text(history=jnp.full((len(tokens), slots), 2, jnp.int32), position=positions,
-              prefix_end=jnp.zeros_like(positions))
-  standardizer = Standardizer.of_target(target, sampling)
-  cache, told = _prefill_with_hidden(target, request.tokens, slots)
+  request, text, told, passes = _passes_of(target, tokens, trees.values(), sampling, max_decode_len, position)
+  slots, standardizer = text.history.shape[1], passes.keywords['standardizer']
   if wants_hidden(drafter):
     request = request.replace(hidden=told)
   state = _prefill(drafter, request, slots)
 
   def at(tree: Tree | None) -> Text:
-    told = request.hidden and tree and hidden_before(request.hidden, jnp.zeros_like(positions), tree.depth + 1)
+    told = request.hidden and tree and hidden_before(request.hidden, jnp.zeros_like(text.position), tree.depth + 1)
     return text.replace(hidden=told)
 
-  passes = functools.partial(_iterations, target, cache=cache, standardizer=standardizer)
   parts: dict[str | tuple[str, int | Tree], Callable] = {
       'target_step': functools.partial(passes, None, None, text=text, tree=None),
       'target_encoder': functools.partial(_encodings, target, request.tokens, slots=slots),
@@ -136,15 +128,10 @@ def measure(target, drafter, tokens, shapes: Sequence[int | Tree] = (7,), sampli
     parts['proposal', shape] = functools.partial(
         _proposals, drafter, state, at(tree), tree=tree, standardizer=standardizer)
 
-  calls = {}
-  for name, run in parts.items():
-    tell(f"compiling {name if isinstance(name, str) else f'{name[0]}, {trees[name[1]].name}'}".replace('_', ' '))
-    calls[name] = _calls_for(run, seconds)
-  timed = {name: [] for name in parts}
-  for i in range(rounds):
-    tell(f'round {i + 1} of {rounds}')
-    for name, run in parts.items():
-      timed[name].append(_time(run, calls[name]))
+  def words(name):
+    return (name if isinstance(name, str) else f'{name[0]}, {trees[name[1]].name}').replace('_', ' ')
+
+  timed = _in_turns(parts, rounds, seconds, tell, words)
   median = {name: statistics.median(values) for name, values in timed.items()}
   common = {n: median[n] for n in ('target_step', 'target_encoder', 'draft_encoder')}
   proposal = {shape: _added(timed['iteration', shape], timed['verify_pass', shape], median['proposal', shape])
@@ -154,6 +141,56 @@ def measure(target, drafter, tokens, shapes: Sequence[int | Tree] = (7,), sampli
   return {shape: Cost(gamma=tree.depth, nodes=tree.num_nodes, draft_step=proposal[shape] / tree.depth,
                       spread=spread(shape), verify_pass=median['verify_pass', shape], **common)
           for shape, tree in trees.items()}
+
+
+def pass_seconds(targets: Mapping[str, Any], tokens, tree: Tree, *, rounds: int = 5,
+                 seconds: float = 0.1) -> dict[str, tuple[float, float]]:
+  """How long targets take for one token and for a pass over a tree, in turns, at temperature 0.
+
+  Args:
+    targets: models by name.
+    tokens: int [B, S], as of `measure`.
+    tree: of the longer pass: its root and all nodes.
+    rounds, seconds: as of `measure`.
+
+  Returns:
+    Of each target seconds of a step and of a pass, medians.
+  """
+  parts = {}
+  for name, target in targets.items():
+    _, text, _, passes = _passes_of(target, tokens, [tree], Sampling(temperature=0), 16, None)
+    for shape in (None, tree):
+      parts[name, shape] = functools.partial(passes, None, None, text=text, tree=shape)
+  median = {part: statistics.median(times) for part, times in _in_turns(parts, rounds, seconds).items()}
+  return {name: (median[name, None], median[name, tree]) for name in targets}
+
+
+def _passes_of(target, tokens, trees, sampling, max_decode_len, position):
+  """What an iteration of a target is timed with: request, text, hidden states of its prefix, and its passes."""
+  tokens = target.check_tokens(tokens)
+  request = inputs.unplaced_request(target, tokens, None)
+  prefix = target.decoder_prefix(request.tokens, request.lengths)[0].shape[1]
+  slots = prefix + max_decode_len + max(tree.num_nodes for tree in trees) + 1
+  position = max_decode_len // 2 if position is None else position
+  positions = jnp.full(len(tokens), prefix - 1 + position, jnp.int32)
+  text = Text(history=jnp.full((len(tokens), slots), 2, jnp.int32), position=positions,
+              prefix_end=jnp.zeros_like(positions))
+  cache, told = _prefill_with_hidden(target, request.tokens, slots)
+  passes = functools.partial(_iterations, target, cache=cache, standardizer=Standardizer.of_target(target, sampling))
+  return request, text, told, passes
+
+
+def _in_turns(parts, rounds, seconds, tell=lambda words: None, words=str):
+  """Seconds of a turn of each part's loop, a list by part: every round times every part."""
+  calls, timed = {}, {name: [] for name in parts}
+  for name, run in parts.items():
+    tell(f'compiling {words(name)}')
+    calls[name] = _calls_for(run, seconds)
+  for i in range(rounds):
+    tell(f'round {i + 1} of {rounds}')
+    for name, run in parts.items():
+      timed[name].append(_time(run, calls[name]))
+  return timed
 
 
 def _added(iterations, passes, alone: float) -> float:

@@ -101,6 +101,23 @@ def test_an_iteration_proposes_and_passes_at_one_place(target, draft):
 
 
 
+def test_targets_are_timed_in_turns(target, draft, monkeypatch):
+  """Each for one token, then for the tree; the medians are of the rounds."""
+  seen = []
+
+  def a_time(run, calls):
+    seen.append((run.args[0], run.keywords['tree']))
+    jax.block_until_ready(run(calls=1))
+    return float(len(seen))
+
+  monkeypatch.setattr(cost_lib, '_time', a_time)
+  tree, targets = Tree.chain(2), {'large': target, 'small': draft}
+  found = cost_lib.pass_seconds(targets, target.encode(['new media']), tree, rounds=3)
+  turns = [(model, shape) for model in (target, draft) for shape in (None, tree)]
+  assert len(seen) == 16 and all(a is c and b == d for (a, b), (c, d) in zip(seen, 4 * turns))
+  assert found == {'large': (9.0, 10.0), 'small': (11.0, 12.0)}
+
+
 def test_a_proposal_takes_what_it_adds_to_a_pass_and_no_less_than_alone():
   iterations, passes = [3.0, 9.0, 3.2], [2.0, 8.5, 2.0]  # a slow spell in the middle meets both
   assert cost_lib._added(iterations, passes, 0.4) == pytest.approx(1.0)
