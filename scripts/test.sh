@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # From a fresh machine to passed tests: environment, installation, pytest on the CPU.
-# Three processes share the tests, since two leave two cores idle while they wait; --numprocesses=0 is one. `--long` first runs the tests that
+# Two processes share the tests; --numprocesses=0 is one. `--long` first runs the tests that
 # take minutes or gigabytes instead; all other arguments go to pytest. PYTHON=... chooses the
 # interpreter (3.11 to 3.13, the newest by default).
 set -euo pipefail
@@ -12,4 +12,4 @@ if [[ "${1:-}" == --long ]]; then
   set -- -m long "$@"
 fi
 export JAX_PLATFORMS="${JAX_PLATFORMS:-cpu}"
-exec "$ENVIRONMENT/bin/python" -m pytest --numprocesses=3 --dist=worksteal "$@"
+exec "$ENVIRONMENT/bin/python" -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder "$@"

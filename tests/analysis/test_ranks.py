@@ -13,7 +13,8 @@ TOKENS = np.array([[2, 2], [2, 3]] * 400, np.int32)
 STAR = sd.Tree((-1, -1, -1, -1))
 
 
-@pytest.mark.parametrize('sampling', [sd.Sampling(), sd.Sampling(temperature=0.6, top_p=0.9)], ids=str)
+@pytest.mark.parametrize('sampling', [
+    pytest.param(sd.Sampling(), marks=pytest.mark.long), sd.Sampling(temperature=0.6, top_p=0.9)], ids=str)
 def test_a_decode_accepts_each_rank_as_often(sampling):
   found = ranks(TARGET, DRAFT, TOKENS, sampling, most=4, max_decode_len=LENGTH, batch_size=len(TOKENS))
   r = sd.speculative_decode(TARGET, DRAFT, TOKENS, tree=STAR, sampling=sampling, max_decode_len=LENGTH, seed=9)

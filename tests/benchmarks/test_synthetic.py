@@ -26,7 +26,8 @@ def pair():
 
 
 @pytest.mark.parametrize('tree, by_rank', [
-    (Tree.chain(3), (0.6,)), (Tree.chain(3), (1.0,)), (Tree.spine(2, 2), (0.5, 0.3))])
+    (Tree.chain(3), (0.6,)), pytest.param(Tree.chain(3), (1.0,), marks=pytest.mark.long),
+    (Tree.spine(2, 2), (0.5, 0.3))])
 def test_texts_are_the_targets_and_acceptance_is_what_was_chosen(pair, tree, by_rank):
   target, inner, alone = pair
   found = speculative_decode(target, Synthetic(inner, alone.tokens, by_rank), TOKENS, tree=tree, sampling=GREEDY,

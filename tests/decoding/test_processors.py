@@ -42,7 +42,8 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize('case', CASES)
+@pytest.mark.parametrize('case', [
+    pytest.param('repetition', marks=pytest.mark.long), *(case for case in CASES if case != 'repetition')])
 def test_distribution_is_the_processed_target(case):
   ours, plain = CASES[case]
   for kind in ('another', 'itself'):

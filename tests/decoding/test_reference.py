@@ -76,7 +76,7 @@ def assert_sound(r, target, gamma, length):
     assert abs(r.scores[row] - log_prob) < 1e-4
 
 
-@pytest.mark.parametrize('gamma, length', [(3, 7), (5, 3)])
+@pytest.mark.parametrize('gamma, length', [(3, 7), pytest.param(5, 3, marks=pytest.mark.long)])
 @settings(max_examples=40)
 @given(data=st.data())
 def test_results_are_sound(gamma, length, data):

@@ -28,8 +28,8 @@ def assert_always_accepted(model, tokens, gamma, sampling, **options):
 
 
 @pytest.mark.parametrize('gamma, sampling', [
-    (1, sd.Sampling()), (4, sd.Sampling(temperature=1.7)), (7, sd.Sampling(top_k=3, top_p=0.9)),
-    (5, GREEDY)], ids=str)
+    (1, sd.Sampling()), pytest.param(4, sd.Sampling(temperature=1.7), marks=pytest.mark.long),
+    (7, sd.Sampling(top_k=3, top_p=0.9)), (5, GREEDY)], ids=str)
 def test_toy_draft_equal_to_the_target_is_accepted_always(gamma, sampling):
   model = toy.random_toy(0, eos=-60.0)
   r = assert_always_accepted(model, toy.sources(20), gamma, sampling)
@@ -37,7 +37,7 @@ def test_toy_draft_equal_to_the_target_is_accepted_always(gamma, sampling):
 
 
 @pytest.mark.parametrize('gamma, sampling', [
-    (2, GREEDY), (7, sd.Sampling()),
+    pytest.param(2, GREEDY, marks=pytest.mark.long), (7, sd.Sampling()),
     pytest.param(1, sd.Sampling(), marks=pytest.mark.long), pytest.param(3, sd.Sampling(), marks=pytest.mark.long),
     pytest.param(5, sd.Sampling(temperature=0.7), marks=pytest.mark.long),
     pytest.param(8, GREEDY, marks=pytest.mark.long)], ids=str)

@@ -56,7 +56,8 @@ def test_without_a_vocabulary_nothing_is_masked():
   assert r.tokens.max() == 5
 
 
-@pytest.mark.parametrize('sampling', [sd.Sampling(temperature=0), sd.Sampling(temperature=2.0)], ids=str)
+@pytest.mark.parametrize('sampling', [
+    pytest.param(sd.Sampling(temperature=0), marks=pytest.mark.long), sd.Sampling(temperature=2.0)], ids=str)
 def test_t5_never_decodes_padding_rows(sampling):
   def boosted(seed):
     model = tiny.random_t5(seed)

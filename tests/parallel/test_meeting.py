@@ -72,7 +72,7 @@ def test_reasons_of_a_refusal(theirs, count, index, words):
 
 
 def test_the_same_process_twice_is_refused(address):
-  zero, *others = meet_all(address, (3, 0), (3, 1), (3, 1), (3, 2))
+  zero, *others = meet_all(address, (3, 0), (3, 1), (3, 1), (3, 2), timeout=5)
   assert set(zero) == {1, 2}
   assert sorted(type(o).__name__ for o in others) in (
       ['SettingError', 'dict', 'dict'], ['HostFailed', 'dict', 'dict'])  # it came before the others met, or after

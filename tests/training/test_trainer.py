@@ -1,6 +1,7 @@
 """The training loop learns, resumes exactly, and stops at a loss that is not finite."""
 
 import dataclasses
+import functools
 import json
 import os
 
@@ -21,6 +22,15 @@ from specdec_jax.training.losses import ModelLoss
 
 CONFIG = T5Config(vocab_size=32, num_pieces=30, emb_dim=16, num_heads=2, head_dim=8, mlp_dim=32,
                   num_encoder_layers=1, num_decoder_layers=1, dropout_rate=0.1)
+
+log_probs = jax.jit(losses.log_probs, static_argnums=0)
+token_losses = jax.jit(losses.token_losses, static_argnums=0, static_argnames=('label_smoothing', 'divergence'))
+
+
+@functools.cache
+def initial(seed):
+  token = jnp.zeros((1, 1), jnp.int32)
+  return jax.jit(T5(CONFIG).init)(jax.random.key(seed), token, token)['params']
 
 
 def copy_task(count=64):
@@ -116,18 +126,17 @@ def test_microbatches_add_up_to_the_batch():
 
 def test_token_losses_are_cross_entropy_over_real_tokens():
   batch = next(copy_task().from_step(0))
-  token = jnp.zeros((1, 1), jnp.int32)
-  params = T5(CONFIG).init(jax.random.key(0), token, token)['params']
-  total, count = losses.token_losses(CONFIG, params, batch)
+  params = initial(0)
+  total, count = token_losses(CONFIG, params, batch)
   targets = batch['targets']
   inputs = np.concatenate([np.zeros((len(targets), 1), int), targets[:, :-1]], 1)
-  logits = np.array(T5(CONFIG).apply({'params': params}, batch['encoder_tokens'], inputs))
+  logits = np.array(jax.jit(T5(CONFIG).apply)({'params': params}, batch['encoder_tokens'], inputs))
   logits = logits[..., :30].astype(np.float64)
   log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
   expected = -np.take_along_axis(log_probs, np.maximum(targets, 1)[..., None], -1)[..., 0]
   np.testing.assert_allclose(total, expected[targets > 0].sum(), rtol=1e-5)
   assert count == (targets > 0).sum()
-  smoothed, _ = losses.token_losses(CONFIG, params, batch, label_smoothing=0.3)
+  smoothed, _ = token_losses(CONFIG, params, batch, label_smoothing=0.3)
   uniform = -log_probs.mean(-1)[targets > 0].sum()
   np.testing.assert_allclose(smoothed, 0.7 * total + 0.3 * uniform, rtol=1e-5)
 
@@ -153,39 +162,35 @@ def test_optimizers_descend(make):
 
 def test_a_teachers_distributions_are_the_labels():
   batch = next(copy_task().from_step(0))
-  token = jnp.zeros((1, 1), jnp.int32)
-  make = lambda seed: T5(CONFIG).init(jax.random.key(seed), token, token)['params']
-  student, teacher = make(0), Model(make(1), CONFIG)
-  ours, labels = (np.asarray(losses.log_probs(CONFIG, p, batch), np.float64)
+  student, teacher = initial(0), Model(initial(1), CONFIG)
+  ours, labels = (np.asarray(log_probs(CONFIG, p, batch), np.float64)
                   for p in (student, teacher.params))
   expected = -(np.exp(labels) * ours).sum(-1)[batch['targets'] > 0].sum()
-  total, _ = losses.token_losses(CONFIG, student, batch, teacher=teacher)
+  total, _ = token_losses(CONFIG, student, batch, teacher=teacher)
   np.testing.assert_allclose(total, expected, rtol=1e-5)
-  loss = lambda params: losses.token_losses(CONFIG, params, batch, teacher=teacher)[0]
+  loss = lambda params: token_losses(CONFIG, params, batch, teacher=teacher)[0]
   flat = jax.tree.leaves(jax.grad(loss)(teacher.params))  # the teacher itself has nothing to learn
   assert max(float(jnp.abs(x).max()) for x in flat) < 1e-3
 
 
 def test_the_loss_tvd_is_1_minus_alpha():
   batch = next(copy_task().from_step(0))
-  token = jnp.zeros((1, 1), jnp.int32)
-  student, teacher = (T5(CONFIG).init(jax.random.key(seed), token, token)['params'] for seed in (0, 1))
-  q, p = (np.exp(np.asarray(losses.log_probs(CONFIG, params, batch), np.float64))
+  student, teacher = (initial(seed) for seed in (0, 1))
+  q, p = (np.exp(np.asarray(log_probs(CONFIG, params, batch), np.float64))
           for params in (student, teacher))
   beta = np.minimum(p, q).sum(-1)[batch['targets'] > 0]
-  total, count = losses.token_losses(CONFIG, student, batch, teacher=Model(teacher, CONFIG), divergence='tvd')
+  total, count = token_losses(CONFIG, student, batch, teacher=Model(teacher, CONFIG), divergence='tvd')
   np.testing.assert_allclose(total / count, 1 - beta.mean(), rtol=1e-4)
-  itself, _ = losses.token_losses(CONFIG, teacher, batch, teacher=Model(teacher, CONFIG), divergence='tvd')
+  itself, _ = token_losses(CONFIG, teacher, batch, teacher=Model(teacher, CONFIG), divergence='tvd')
   np.testing.assert_allclose(itself, 0, atol=1e-3)
 
 
 @pytest.mark.long
 def test_distilling_by_tvd_raises_alpha(tmp_path):
-  token = jnp.zeros((1, 1), jnp.int32)
-  teacher = Model(jax.tree.map(lambda x: 3 * x, T5(CONFIG).init(jax.random.key(1), token, token)['params']), CONFIG)
+  teacher = Model(jax.tree.map(lambda x: 3 * x, initial(1)), CONFIG)
   batch = next(copy_task().from_step(0))
   def alpha(params):
-    total, count = losses.token_losses(CONFIG, params, batch, teacher=teacher, divergence='tvd')
+    total, count = token_losses(CONFIG, params, batch, teacher=teacher, divergence='tvd')
     return 1 - total / count
   train = lambda steps, where, divergence: trainer.train(
       ModelLoss(CONFIG, divergence=divergence), copy_task(), copy_task(), str(tmp_path / where), steps=steps,
@@ -203,8 +208,8 @@ def test_a_decoder_only_model_learns(tmp_path):
 
 def test_an_id_0_before_the_end_of_a_text_is_learnt_and_padding_is_not():
   config = GPT2Config(vocab_size=32, emb_dim=16, num_heads=2, num_layers=1, eos_id=1)
-  params = network(config).init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params']
-  of = lambda row: losses.token_losses(config, params, {'targets': jnp.array([row])})
+  params = jax.jit(network(config).init)(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params']
+  of = lambda row: token_losses(config, params, {'targets': jnp.array([row])})
   total, count = of([0, 5, 0, 1, 0, 0])
   assert count == 4 and total == pytest.approx(float(of([0, 5, 0, 1])[0]))
   assert total > of([0, 5])[0] + 1
