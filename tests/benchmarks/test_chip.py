@@ -47,6 +47,7 @@ def test_weights_have_the_size_and_dtype_of_the_name():
   assert model.params['decoder']['logits_dense']['kernel'].shape == (32, 256)
 
 
+@pytest.mark.long
 def test_it_measures_prints_and_keeps(command, tmp_path, capsys, monkeypatch):
   monkeypatch.setattr(chip, '_rows', lambda name: [dataclasses.replace(chip.paper.TABLE_2[0], gamma=1)])
   assert run(command, output_dir=str(tmp_path)) == 0

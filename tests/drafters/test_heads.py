@@ -34,7 +34,7 @@ def inputs_of(target):
 
 
 LONG = pytest.mark.long
-CASES = [pytest.param(T5, 'layer', id='t5-layer'), pytest.param(GPT2, 'layer', id='gpt2-layer'),
+CASES = [pytest.param(T5, 'layer', id='t5-layer'), pytest.param(GPT2, 'layer', id='gpt2-layer', marks=LONG),
          pytest.param(T5, 'parallel', id='t5-parallel'),
          pytest.param(GPT2, 'parallel', id='gpt2-parallel', marks=LONG)]
 

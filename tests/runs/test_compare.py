@@ -185,6 +185,7 @@ def test_lenience_is_called_inexact_and_t5x_is_one_more_baseline(
 TREE = Tree((-1, -1, 0, 0, 1))
 
 
+@pytest.mark.long
 def test_trees_and_block_verification_are_compared_too(target, drafter, examples, tmp_path, monkeypatch):
   costs = lambda target, drafter, tokens, shapes, *unused, **also: {
       s: dataclasses.replace(STUB_COST, gamma=s if s == 2 else s.depth, nodes=s if s == 2 else s.num_nodes)

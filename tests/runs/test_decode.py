@@ -131,6 +131,7 @@ def test_trees_and_block_verification_are_settings_of_a_run(run, tmp_path):
   assert named('tree').endswith('tree of 5 nodes, depth 3') and named('block').endswith('gamma 2, block verification')
 
 
+@pytest.mark.long
 def test_a_directory_belongs_to_one_tree_and_one_verification(run):
   run('tree', gamma=None, tree=TREE)
   with pytest.raises(OutputError, match=r"tree is Tree\(parents=\(-1, -1, 0, 0, 2\)\) there and .*0, 1\)\) here"):

@@ -107,6 +107,7 @@ def test_alphas(pair, examples, alone, tmp_path, monkeypatch):
   assert found['alphas'][0]['alpha'] == pytest.approx(1)
 
 
+@pytest.mark.long
 def test_figures(pair, examples, alone, tmp_path, monkeypatch):
   drawn = {}
   picture = trace_lib.picture

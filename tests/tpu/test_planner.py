@@ -180,6 +180,7 @@ def test_nothing_is_predicted_where_it_does_not_fit():
   assert 'speed-up' not in text and 'tokens/s' not in text and ' ms ' not in text
 
 
+@pytest.mark.long
 def test_kernels_are_taken_as_they_are_stored_on_tpu7x(monkeypatch):
   """By its own choice that compiler copies each kernel of the decoder into other tiles before the loop."""
   told = []

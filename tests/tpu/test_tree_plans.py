@@ -32,6 +32,7 @@ def kernels_read(plan):
           if path.startswith('target/') and not path.endswith('embedding')}
 
 
+@pytest.mark.long
 def test_a_pass_over_64_tokens_reads_each_weight_once_and_copies_no_cache():
   found = tpu.plan(LAYER, sd.RandomDrafter(), tree=sd.Tree.full((3, 20)), input_length=32, max_decode_len=32,
                    passes=False)
