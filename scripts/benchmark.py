@@ -101,7 +101,7 @@ def _limit(target) -> dict:
   return {'bytes': size, 'speed': speed, 'tokens_per_second': speed / size}
 
 
-main = command.main('benchmark', run)
+main = command.main(run)
 
 
 if __name__ == '__main__':

@@ -48,7 +48,7 @@ def main(name: str, platform: str) -> Callable[[Sequence[str]], int]:
       output.write(OUTPUT_DIR.value, f'{name}.md', text)
       figures.save(chip_report.picture(found), f'{OUTPUT_DIR.value}/{name}.png')
 
-  return command.main(name, run)
+  return command.main(run)
 
 
 def _widths() -> list[int]:

@@ -131,7 +131,7 @@ def _step(model):
   return lambda params, batch, rng: call(params, batch, rng)[0]
 
 
-main = command.main('benchmark_t5x_infer', run)
+main = command.main(run)
 
 if __name__ == '__main__':
   app.run(main)

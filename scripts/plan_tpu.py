@@ -49,7 +49,7 @@ def run():
       shutil.copyfile(os.path.join(directory, 'program.txt'), _PROGRAM.value)
 
 
-main = command.main('plan_tpu', run)
+main = command.main(run)
 
 
 if __name__ == '__main__':

@@ -22,4 +22,4 @@ def run() -> None:
   print(output)
 
 
-main = command.main('export_checkpoint', run)
+main = command.main(run)

@@ -40,4 +40,4 @@ def run() -> None:
   print(f'{output}: {config}')
 
 
-main = command.main('import_checkpoint', run)
+main = command.main(run)

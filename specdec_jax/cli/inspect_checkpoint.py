@@ -7,7 +7,7 @@ import tqdm
 from absl import app, flags
 
 from specdec_jax.checkpoints import inspect
-from specdec_jax.cli import ends
+from specdec_jax.cli import command, ends
 from specdec_jax.errors import RunFailed
 from specdec_jax.notes import note
 from specdec_jax.tpu import fits, planner, tables
@@ -24,7 +24,7 @@ def main(argv: Sequence[str]) -> int:
   """Takes one directory; returns the exit code, 1 where it cannot be loaded or imported as it is."""
   if len(argv) != 2:
     raise app.UsageError('give one directory: specdec_jax inspect DIR [--verify] [--plan=CHIP] [--json]')
-  return ends.exit_code('inspect', lambda: run(argv[1]))
+  return ends.exit_code(command.name_of(argv), lambda: run(argv[1]))
 
 
 def run(path: str) -> None:

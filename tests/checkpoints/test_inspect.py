@@ -112,4 +112,5 @@ def test_the_subcommand(model, capsys):
   (model / 'spiece.model').write_bytes(b'x')
   assert console.main(['specdec_jax', 'inspect', str(model), '--noverify', '--nojson']) == 1
   out, err = capsys.readouterr()
-  assert 'not a SentencePiece model' in out and err == f"inspect: error: '{model}' has problems, named above.\n"
+  assert 'not a SentencePiece model' in out
+  assert err == f"specdec_jax inspect: error: '{model}' has problems, named above.\n"

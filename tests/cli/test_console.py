@@ -91,3 +91,4 @@ def test_t5x_flags_without_a_subcommand(tmp_path):
 def test_import_is_the_script(tmp_path):
   done = command('import', '--format=t5x', '--input=nothing', '--output=out', cwd=tmp_path)
   assert done.returncode == 1 and done.stderr.count('\n') == 1 and 'does not exist' in done.stderr
+  assert done.stderr.startswith('specdec_jax import: error: ')
