@@ -35,10 +35,10 @@ def nothing_is_left_of_a_run():
 # Files of half a minute and more begin first, so that no process waits for another at the end.
 LONGEST_FILES = [
     'tpu/test_planner.py', 'decoding/test_trees.py', 'decoding/test_distribution.py', 'training/test_trainer.py',
-    'runs/test_compare.py', 'runs/test_decode.py', 'decoding/test_running.py', 'runs/test_beyond.py',
+    'runs/test_compare.py', 'runs/test_decode.py', 'decoding/test_running.py',
     'checkpoints/test_greedy_fixtures.py', 'training/test_sharded.py', 'parallel/test_mesh.py',
     'drafters/test_heads.py', 'cli/test_console.py', 'checkpoints/test_importer.py', 'parallel/test_hosts.py',
-    'decoding/test_samples.py', 'drafters/test_exactness.py', 'data/test_tasks.py', 'runs/test_drafters.py',
+    'decoding/test_samples.py', 'drafters/test_exactness.py', 'data/test_tasks.py',
     'jobs/test_choosing.py', 'analysis/test_alpha.py', 'analysis/test_cost.py', 'decoding/test_rows.py',
     'decoding/test_state.py']
 

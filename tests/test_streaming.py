@@ -74,6 +74,7 @@ def test_an_encoder_decoder(target, draft, capsys):
   assert begun.given == 'the file'
 
 
+@pytest.mark.long
 def test_a_decoder_only_model_with_a_tree(tmp_path):
   vocabulary = tiny_lm.vocabulary(tmp_path)
   target, draft = tiny_lm.random_lm(0, vocabulary), tiny_lm.random_lm(1, vocabulary)

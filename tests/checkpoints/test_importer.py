@@ -38,6 +38,7 @@ def test_import_then_refuse_to_overwrite(t5x, tmp_path):
   assert [p.name for p in tmp_path.iterdir()] == ['model']
 
 
+@pytest.mark.long
 def test_mistakes_are_one_line_without_a_traceback(t5x, tmp_path):
   output = f'--output={tmp_path / "model"}'
   wrong_format = run('--format=huggingface', f'--input={t5x / NATIVE}', output)

@@ -110,6 +110,7 @@ def test_default_ids_are_the_places():
   assert_rows(decode(models, tokens, ids=np.arange(6)), decode(models, tokens), np.arange(6))
 
 
+@pytest.mark.long
 def test_second_call_of_the_same_shapes_compiles_nothing():
   models, tokens = INPUTS['toy']
   decode(models, tokens)

@@ -77,7 +77,7 @@ def of_family(name):
   return *MODELS[name], tokens, np.arange(COUNT, dtype=np.int32) % 7 + 1
 
 
-@pytest.mark.parametrize('name', FAMILIES)
+@pytest.mark.parametrize('name', ['t5', pytest.param('gpt2', marks=pytest.mark.long)])
 def test_every_family_and_its_caches(name):
   target, drafter, tokens, lengths = of_family(name)
   shortest_first = np.argsort((tokens != 0).sum(1) if lengths is None else lengths, kind='stable')
@@ -86,7 +86,7 @@ def test_every_family_and_its_caches(name):
   assert len(set(ours.lengths.tolist())) > 1
 
 
-@pytest.mark.parametrize('name', FAMILIES)
+@pytest.mark.parametrize('name', ['t5', pytest.param('gpt2', marks=pytest.mark.long)])
 def test_order_and_place_change_no_bit(name):
   target, drafter, tokens, lengths = of_family(name)
   loop = lambda: running_decode(target, drafter, rows=3, length=7, tree=TREE, max_decode_len=8)

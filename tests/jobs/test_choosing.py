@@ -166,6 +166,7 @@ def test_another_process_takes_what_the_first_has_chosen(target, near, examples,
   assert found.shape == choice.tree and found.auto is None and sent == [None] and not measured.asked
 
 
+@pytest.mark.long
 def test_compare_times_what_a_job_would_choose(target, near, examples, times, tmp_path):
   given = {k: v for k, v in JOB.items() if k != 'sampling'} | dict(samplings=(GREEDY,))
   times(c=0.02, slope=0.001)

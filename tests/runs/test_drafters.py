@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from specdec_jax.data.examples import read_examples
 from specdec_jax.drafters.lookup import LookupDrafter
 from specdec_jax.drafters.model import ModelDrafter
@@ -9,6 +11,7 @@ from specdec_jax.runs import drafters
 from specdec_jax.sampling import Sampling
 
 
+@pytest.mark.long
 def test_every_drafter_has_its_row(target, files, tmp_path):
   examples = list(read_examples(files / 'inputs.jsonl'))[:3]
   named = {'itself': ModelDrafter(target), 'lookup': LookupDrafter()}

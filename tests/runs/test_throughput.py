@@ -2,12 +2,15 @@
 
 import json
 
+import pytest
+
 from specdec_jax.data.examples import read_examples
 from specdec_jax.jobs.claims import claimed
 from specdec_jax.runs.throughput import throughput
 from specdec_jax.sampling import Sampling
 
 
+@pytest.mark.long
 def test_both_ways_are_timed_and_give_the_same_texts(files, target, draft, tmp_path, capsys):
   examples = read_examples(files / 'inputs.jsonl')
   with claimed(str(tmp_path / 'out'), {}) as directory:
