@@ -80,7 +80,7 @@ def test_a_prompt_s_texts(lm):
     assert not found[row, text, end:].any()
 
 
-@pytest.mark.parametrize('temperature', [0.0, 1.0])
+@pytest.mark.parametrize('temperature', [pytest.param(0.0, marks=pytest.mark.long), 1.0])
 def test_scores_of_a_decode_are_these(t5, lm, temperature):
   sampling = sd.Sampling(temperature=temperature)
   tokens = tiny.inputs(4)

@@ -46,7 +46,8 @@ def text():
               prefix_end=jnp.zeros(1, jnp.int32))
 
 
-@pytest.mark.parametrize('temperature', [0.0, pytest.param(1.0, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize('temperature', [0.0, 1.0])
 def test_a_tree_is_timed_as_it_is_decoded(target, draft, temperature):
   """One turn of the loop proposes, passes, chooses and moves a path's entries as an iteration does."""
   drafter, tree = ModelDrafter(draft), Tree((-1, -1, 0, 0, 1))

@@ -48,6 +48,7 @@ def cost_of_a_decode(target, draft):
                          max_decode_len=12)
 
 
+@pytest.mark.long
 def test_costs_of_a_decode_from_the_profiler(target, draft):
   cost = apart(cost_of_a_decode, target, draft)
   parts = (cost.draft_step, cost.target_step, cost.verify_pass, cost.target_encoder,

@@ -63,6 +63,7 @@ def test_other_texts_are_told_but_of_other_weights(target, files, ours):
   assert [len(row['not_ties']) for row in rows] == [0, 2, 0] and rows[1]['not_ties'][0]['position'] == 1
 
 
+@pytest.mark.long
 def test_jobs_are_whole(target, files, ours):
   inputs, options = inputs_of(target, files, 2, 5)
   rows = side_by_side.by_job(target, inputs, options, [*ours, StandIn()], repeats=1)

@@ -64,6 +64,7 @@ def test_nothing_heavy_is_imported_for_help():
   assert not {'jax', 'gin', 'flax', 'orbax', 'absl'} & set(done.stdout.splitlines()[-1].split())
 
 
+@pytest.mark.long
 def test_a_run(files, tmp_path):
   pair = [f'--target={files}/target', f'--draft={files}/draft', '--gamma=2', '--max_decode_len=8',
           '--gin.main.compilation_cache_dir=None']

@@ -36,6 +36,7 @@ def test_the_first_sample_is_what_one_sample_gives(shape):
   assert all(len({tuple(text) for text in row.tolist()}) > 1 for row in texts)
 
 
+@pytest.mark.long
 def test_more_samples_change_none_of_the_others():
   two, four = (decode(MODELS, tiny.inputs(3), TREE, max_decode_len=8, num_samples=n) for n in (2, 4))
   np.testing.assert_array_equal(two.tokens.reshape(3, 2, 8), four.tokens.reshape(3, 4, 8)[:, :2])

@@ -51,7 +51,7 @@ OTHERS = [n for n in every_drafter.make(0) if n not in ('model', 'drafted model'
 
 @pytest.mark.parametrize('name, sampling', crossed(
     OTHERS, [sd.Sampling(temperature=1.5), sd.Sampling(top_k=2)],
-    {('bigram', 0), ('layer', 1)}))
+    {('layer', 1)}))
 def test_every_drafter_proposes_trees(name, sampling):
   p_value, r = check(TARGET, every_drafter.make(0)[name], gamma=None, tree=TREES['full'], sampling=sampling)
   assert p_value > chisquare.ACCEPT

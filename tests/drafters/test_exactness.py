@@ -77,6 +77,7 @@ def decode(name, tokens, ids):
                                sampling=sampling, max_decode_len=enumerated.LENGTH, ids=ids)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize('name', DRAFTERS)
 def test_rows_depend_on_themselves_alone(name):
   rng, ids = np.random.default_rng(0), np.arange(1000)

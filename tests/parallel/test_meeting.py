@@ -55,7 +55,7 @@ def test_strangers_are_ignored(address):
 
 
 def test_who_does_not_belong_is_refused_and_the_others_meet(address):
-  zero, one, *others = meet_all(address, (2, 0), (2, 1), (3, 2), (2, 5))
+  zero, one, *others = meet_all(address, (2, 0), (2, 1), (3, 2), (2, 5), timeout=5)
   assert set(zero) == {1} and set(one) == {0}
   reasons = ' '.join(map(str, others))
   assert all(isinstance(e, ValueError) for e in others)

@@ -21,6 +21,7 @@ def run(benchmark, files, **more):
     return benchmark.main(['benchmark'])
 
 
+@pytest.mark.long
 def test_it_prints_and_keeps_both_tables(benchmark, files, tmp_path, capsys):
   assert run(benchmark, files, output_dir=str(tmp_path / 'made')) == 0
   found = json.loads((tmp_path / 'made/benchmark.json').read_text())

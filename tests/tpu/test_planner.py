@@ -107,6 +107,7 @@ def test_report(paper_pair, layers):
     assert predicted['best_gamma'] == 9
 
 
+@pytest.mark.long
 def test_run_writes_what_it_found(paper_pair, layers, monkeypatch, tmp_path, capsys):
   monkeypatch.setattr(run, 'compile_plan', lambda *args, **kwargs: paper_pair)
   result = run.plan(str(tmp_path), alpha=0.75, grid_batches=(1, 64), grid_chips=('v4', 'v5e'))
