@@ -13,7 +13,7 @@ from etils import epath
 from flax import traverse_util
 
 from specdec_jax import arguments
-from specdec_jax.checkpoints import auto_dtype, storage as storage_lib
+from specdec_jax.checkpoints import storage as storage_lib
 from specdec_jax.checkpoints.description import (
     CONFIG,
     WEIGHTS,
@@ -91,6 +91,7 @@ def _in_the_faster_dtype(load: Callable[..., Model]) -> Model:
   if jax.default_backend() != 'cpu':
     note("dtype 'auto' is bfloat16, as on every TPU and GPU.")
     return load(dtype='bfloat16')
+  from specdec_jax.checkpoints import auto_dtype  # the decoding loop, which no other load needs
   model, reason = auto_dtype.faster(load(dtype='float32'))
   note(reason)
   return model
