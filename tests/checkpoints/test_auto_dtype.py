@@ -2,6 +2,7 @@
 
 import families
 import jax
+import numpy as np
 import pytest
 import tiny
 
@@ -46,6 +47,8 @@ def test_it_is_timed(saved, capsys):
   model = sd.load_model(saved[1], dtype='auto')
   assert same(model, sd.load_model(saved[1], dtype=model.config.dtype))
   assert f"'auto' is {model.config.dtype}" in capsys.readouterr().err
+  timed = auto_dtype.cost.pass_seconds({'it': model}, np.full((1, 4), 2), auto_dtype.DRAFT, rounds=1, seconds=0.01)
+  assert min(timed['it']) > 0
 
 
 def test_on_a_tpu_or_gpu_it_is_bfloat16_and_nothing_is_timed(saved, monkeypatch, capsys):

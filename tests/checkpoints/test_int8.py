@@ -34,7 +34,7 @@ def folder(request, tmp_path_factory):
 def logits(model):
   """Op by op."""
   tokens = (TOKENS,) if model.config.decoder_only else (TOKENS, TOKENS)
-  return np.asarray(jax.jit(network(model.config).apply)({'params': model.params}, *tokens))
+  return np.asarray(network(model.config).apply({'params': model.params}, *tokens))
 
 
 def num_bytes(model):
