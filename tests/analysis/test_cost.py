@@ -101,6 +101,20 @@ def test_an_iteration_proposes_and_passes_at_one_place(target, draft):
   assert alone[1] is None and alone[2].history.shape == (1, 20)
 
 
+def test_every_step_alone_is_run(target):
+  """The token of a turn comes from the one before: what comes out is what as many steps give by hand."""
+  standardizer = Standardizer.of_target(target, Sampling(temperature=0.0))
+  cache, where = cost_lib._prefill(target, jnp.asarray(target.encode(['new media'])), 20), text()
+  found = cost_lib._iterations(target, None, None, cache=cache, text=where, calls=4, tree=None,
+                               standardizer=standardizer)
+  step, token = jax.jit(type(target).step), where.history[:, 5:6]
+  for _ in range(4):
+    logits, cache = step(target, cache, token, where.position)
+    token = standardizer.mask(logits).argmax(-1).astype(jnp.int32)
+  np.testing.assert_array_equal(found[2].history[:, 5:6], token)
+  jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), found[0], cache)
+
+
 
 def test_targets_are_timed_in_turns(target, draft, monkeypatch):
   """Each for one token, then for the tree; the medians are of the rounds."""
