@@ -65,7 +65,7 @@ def baseline(model, tokens):
 
 
 @pytest.mark.parametrize('gamma, batch', [
-    (1, 5), (8, 5), *[pytest.param(g, 5, marks=pytest.mark.long) for g in (2, 3, 4, 5, 6, 7)],
+    (8, 5), *[pytest.param(g, 5, marks=pytest.mark.long) for g in (1, 2, 3, 4, 5, 6, 7)],
     pytest.param(3, 1, marks=pytest.mark.long), pytest.param(7, 1, marks=pytest.mark.long)])
 def test_t5_equals_its_own_greedy_text(gamma, batch):
   tokens = tiny.inputs(5)[:batch]

@@ -43,7 +43,7 @@ CASES = {
 
 
 @pytest.mark.parametrize('case', [
-    pytest.param('repetition', marks=pytest.mark.long), *(case for case in CASES if case != 'repetition')])
+    pytest.param(case, marks=() if case == 'all' else pytest.mark.long) for case in CASES])
 def test_distribution_is_the_processed_target(case):
   ours, plain = CASES[case]
   for kind in ('another', 'itself'):

@@ -33,7 +33,7 @@ def test_distribution_is_conditioned_on_real_ids(sampling):
   assert r.stats.acceptance_rate > 0.3  # the draft is masked too
 
 
-@pytest.mark.parametrize('rows', [4, 8])
+@pytest.mark.parametrize('rows', [4, pytest.param(8, marks=pytest.mark.long)])
 def test_draft_of_another_size(rows):
   p_value, r = distribution_p_value(padded(0, 6), padded(1, rows))
   assert p_value > chisquare.ACCEPT

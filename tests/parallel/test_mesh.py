@@ -14,9 +14,9 @@ from specdec_jax.parallel import mesh as mesh_lib
 from specdec_jax.parallel.mesh import Mesh
 
 HERE = pathlib.Path(__file__).parent
-SHORT = ('one_sampled', '8x1_sampled', 'refilled', 'one_sampledtree', '2x4_sampledtree')
+SHORT = ('one_sampled', 'refilled', 'one_sampledtree', '2x4_sampledtree')
 LONG = ('one_greedy', '2x4_greedy', '1x8_sampled', '4x2_greedy', '1x8_greedy', '2x4_sampled', '4x2_sampled',
-        '8x1_greedy', 'carried', 'one_greedytree', '4x2_greedytree', '8x1_sampledtree')
+        '8x1_greedy', '8x1_sampled', 'carried', 'one_greedytree', '4x2_greedytree', '8x1_sampledtree')
 
 
 @pytest.fixture(scope='module')

@@ -11,7 +11,7 @@ import pytest
 HERE = pathlib.Path(__file__).parent
 
 
-@pytest.mark.parametrize('kills', [3, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize('kills', [2, pytest.param(200, marks=pytest.mark.long)])
 def test_kills_change_no_bit(files, tmp_path, kills):
   done = subprocess.run(
       [sys.executable, HERE / 'killed.py', files, tmp_path, str(kills), '0'], text=True, stdout=subprocess.PIPE,
