@@ -17,21 +17,25 @@ import specdec_jax as sd
 from specdec_jax.decoding import decode_loop, running, running_decode
 
 SAMPLINGS = {'greedy': sd.Sampling(temperature=0.0), 'sampled': sd.Sampling(temperature=1.0)}
+SAMPLINGS |= {f'sampled{kind}': SAMPLINGS['sampled'] for kind in ('layer', 'parallel')}
 SAMPLINGS |= {'greedytree': SAMPLINGS['greedy'], 'sampledtree': SAMPLINGS['sampled']}
 MESHES = {'one': None, **{f'{d}x{8 // d}': sd.Mesh(data=d, model=8 // d) for d in (1, 2, 4, 8)}}
 GAMMA, LENGTH = 2, 12
 TREE = sd.Tree((-1, -1, 0, 0, 1, 3))
 
 
-def models(directory, mesh=None):
-  """A target split over the mesh and a draft on every device of it."""
-  return (sd.load_model(f'{directory}/target', mesh=mesh),
-          sd.ModelDrafter(sd.load_model(f'{directory}/draft', mesh=mesh, replicated=mesh is not None)))
+def models(directory, mesh=None, heads=None):
+  """A target split over the mesh and a draft on every device of it, or heads of a kind."""
+  target = sd.load_model(f'{directory}/target', mesh=mesh)
+  if heads:
+    return target, sd.load_heads(f'{directory}/{heads}', mesh=mesh)
+  return target, sd.ModelDrafter(sd.load_model(f'{directory}/draft', mesh=mesh, replicated=mesh is not None))
 
 
 def decode(directory, name):
   mesh, sampling = name.split('_')
-  target, drafter = models(directory, MESHES[mesh])
+  kind = sampling.removeprefix('sampled')
+  target, drafter = models(directory, MESHES[mesh], kind if kind in ('layer', 'parallel') else None)
   shape = TREE if sampling.endswith('tree') else GAMMA
   result = sd.speculative_decode(target, drafter, tiny.inputs(8), tree=shape, max_decode_len=LENGTH,
                                  sampling=SAMPLINGS[sampling], seed=3)

@@ -7,16 +7,19 @@ import numpy as np
 import pytest
 import tiny
 import virtual_devices
+from every_drafter import random_heads
 
 from specdec_jax.checkpoints import storage
 from specdec_jax.checkpoints.directory import load_model, save_model
+from specdec_jax.checkpoints.heads import save_heads
 from specdec_jax.parallel import mesh as mesh_lib
 from specdec_jax.parallel.mesh import Mesh
 
 HERE = pathlib.Path(__file__).parent
 SHORT = ('one_sampled', 'refilled', 'one_sampledtree', '2x4_sampledtree')
 LONG = ('one_greedy', '2x4_greedy', '1x8_sampled', '4x2_greedy', '1x8_greedy', '2x4_sampled', '4x2_sampled',
-        '8x1_greedy', '8x1_sampled', 'carried', 'one_greedytree', '4x2_greedytree', '8x1_sampledtree')
+        '8x1_greedy', '8x1_sampled', 'carried', 'one_greedytree', '4x2_greedytree', '8x1_sampledtree',
+        'one_sampledlayer', '2x4_sampledlayer', 'one_sampledparallel', '4x2_sampledparallel')
 
 
 @pytest.fixture(scope='module')
@@ -25,6 +28,8 @@ def pair(tmp_path_factory):
   directory = tmp_path_factory.mktemp('pair')
   save_model(tiny.random_t5(0, num_heads=8, head_dim=4), directory / 'target')
   save_model(tiny.random_t5(1), directory / 'draft')
+  for kind in ('layer', 'parallel'):
+    save_heads(random_heads(kind, 2, 16, 24, encoded=True), directory / kind)
   return directory
 
 

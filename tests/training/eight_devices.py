@@ -1,7 +1,8 @@
 """Trains a tiny T5 on one device and on meshes of eight virtual ones; see virtual_devices.py.
 
-  python eight_devices.py DIRECTORY NAME...   writes DIRECTORY/NAME/log.jsonl for each of NAMEs, such as 4x2 or
-                                              adafactor_4x2; without a NAME those of everything(), and facts.json
+  python eight_devices.py DIRECTORY NAME...   writes DIRECTORY/NAME/log.jsonl for each of NAMEs, such as 4x2,
+                                              adafactor_4x2 or heads_4x2; without a NAME those of
+                                              everything(), and facts.json
 """
 
 import json
@@ -13,12 +14,17 @@ import tiny
 
 from specdec_jax.checkpoints.directory import load_model, save_model
 from specdec_jax.model import Model
+from specdec_jax.models.heads import HeadsConfig
 from specdec_jax.parallel.mesh import Mesh
 from specdec_jax.training import optimizer as optimizer_lib, trainer
 from specdec_jax.training.batches import Batches
+from specdec_jax.training.heads import HeadsLoss
 from specdec_jax.training.losses import ModelLoss
 
 CONFIG = tiny.config(num_heads=8, head_dim=4, dropout_rate=0.1)
+MODEL = ModelLoss(CONFIG)
+HEADS = HeadsLoss(HeadsConfig(kind='layer', hidden_dim=16, vocab_size=CONFIG.vocab_size, width=8, num_heads=2,
+                              head_dim=4, mlp_dim=8, encoded=True))
 STEPS = 4
 RUNS = {'one': None, '2x4': Mesh(data=2, model=4), '4x2': Mesh(data=4, model=2), '8x1': Mesh(data=8)}
 adam = optimizer_lib.optimizer(STEPS, lambda rate: optimizer_lib.adamw(rate, weight_decay=0.1))
@@ -26,13 +32,19 @@ ADAFACTOR = dict(microbatches=2, optimizer=optimizer_lib.optimizer(
     STEPS, lambda rate: optimizer_lib.adafactor(rate, min_dim_size_to_factor=8)))
 
 
-def train(directory, mesh, steps=STEPS, optimizer=adam, **more):
+def train(directory, mesh, steps=STEPS, optimizer=adam, loss=MODEL, **more):
   rng = np.random.default_rng(0)
   rows = [rng.integers(3, 20, rng.integers(2, 7)).tolist() + [1] for _ in range(40)]
   batches = Batches([(r, r[::-1][1:] + [1]) for r in rows], tokens_per_batch=128, buckets=(8,),
                     rows_multiple=8)
-  return trainer.train(ModelLoss(CONFIG), batches, batches, directory, steps=steps, optimizer=optimizer, log_every=1,
+  return trainer.train(loss, batches, batches, directory, steps=steps, optimizer=optimizer, log_every=1,
                        eval_every=2, checkpoint_every=2, mesh=mesh, **more)
+
+
+def target(folder, mesh):
+  """Whose heads are trained, on a mesh."""
+  save_model(tiny.random_t5(0, num_heads=8, head_dim=4), f'{folder}/target', overwrite=True)
+  return load_model(f'{folder}/target', mesh=mesh)
 
 
 def held(tree):
@@ -69,8 +81,11 @@ def everything(folder) -> dict:
 if __name__ == '__main__':
   folder, *names = sys.argv[1:]
   for name in names:
-    *by_adafactor, shape = name.split('_')
-    train(f'{folder}/{name}', RUNS[shape], **(ADAFACTOR if by_adafactor else {}))
+    *kind, shape = name.split('_')
+    mesh = RUNS[shape]
+    more = (ADAFACTOR if kind == ['adafactor'] else
+            {'loss': HEADS, 'teacher': target(folder, mesh)} if kind == ['heads'] else {})
+    train(f'{folder}/{name}', mesh, **more)
   facts = {} if names else everything(folder)
   with open(f'{folder}/facts.json', 'w', encoding='utf-8') as f:
     json.dump(facts, f)

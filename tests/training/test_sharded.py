@@ -45,12 +45,11 @@ def test_a_mesh_has_the_losses_of_one_device(directory, one, name):
 
 
 @pytest.mark.long
-def test_so_has_every_mesh_and_optimiser(directory):
-  by_adafactor = ('adafactor_one', 'adafactor_2x4')
-  virtual_devices.run(HERE / 'eight_devices.py', directory, '4x2', '8x1', *by_adafactor)
-  for name in ('4x2', '8x1'):
-    same_losses(directory, 'one', name)
-  same_losses(directory, *by_adafactor)
+def test_so_has_every_mesh_and_optimiser_and_so_have_heads(directory):
+  pairs = [('one', '4x2'), ('one', '8x1'), ('adafactor_one', 'adafactor_2x4'), ('heads_one', 'heads_2x4')]
+  virtual_devices.run(HERE / 'eight_devices.py', directory, *{name for pair in pairs for name in pair} - {'one'})
+  for pair in pairs:
+    same_losses(directory, *pair)
 
 
 def test_a_stopped_run_goes_on_exactly(directory, facts):
