@@ -78,7 +78,7 @@ def alpha(target, draft, tokens, num_tokens: int = 10_000, sampling: Sampling = 
   sampling = inputs.checked_sampling(sampling)
   rule.check(lenience, 'token')
   target = inputs.checked_target(target)
-  drafter = inputs.checked_drafter(draft, target)
+  drafter = for_target(inputs.checked_drafter(draft, target), target)
   tokens = target.check_tokens(tokens)
   lengths = target.check_lengths(tokens, lengths, max_decode_len)
   of_rows = lambda members: None if lengths is None else lengths[members]

@@ -21,7 +21,7 @@ from specdec_jax.analysis import reliability
 from specdec_jax.decoding import Settings, inputs, loop
 from specdec_jax.decoding.commit import write_rows
 from specdec_jax.decoding.state import hidden_after, hidden_before
-from specdec_jax.drafters.interface import Proposal, Text, wants_hidden
+from specdec_jax.drafters.interface import Proposal, Text, for_target, wants_hidden
 from specdec_jax.sampling import Sampling
 from specdec_jax.standardizer import Standardizer
 from specdec_jax.tree import Tree
@@ -106,7 +106,7 @@ def measure(target, drafter, tokens, shapes: Sequence[int | Tree] = (7,), sampli
     A `Cost` for each shape.
   """
   target, sampling = inputs.checked_target(target), inputs.checked_sampling(sampling)
-  drafter = inputs.checked_drafter(drafter, target)
+  drafter = for_target(inputs.checked_drafter(drafter, target), target)
   trees = {shape: shape if isinstance(shape, Tree) else Tree.chain(shape) for shape in shapes}
   request, text, told, passes = _passes_of(target, tokens, trees.values(), sampling, max_decode_len, position)
   slots, standardizer = text.history.shape[1], passes.keywords['standardizer']

@@ -18,7 +18,7 @@ from specdec_jax import checks, compilation, rule
 from specdec_jax.analysis.alpha import after_prefix, as_drafter, history_of
 from specdec_jax.decoding import autoregressive_decode, inputs
 from specdec_jax.drafters.chain import distributions_along
-from specdec_jax.drafters.interface import Request
+from specdec_jax.drafters.interface import Request, for_target
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.model import Model
 from specdec_jax.sampling import Sampling, largest, sample_several
@@ -81,7 +81,7 @@ def ranks(target: Model, draft: Any, tokens: Any, sampling: Sampling = Sampling(
   """
   most, batch_size = checks.whole('most', most, 1), checks.whole('batch_size', batch_size, 1)
   target, sampling = inputs.checked_target(target), inputs.checked_sampling(sampling)
-  drafter = inputs.checked_drafter(draft, target)
+  drafter = for_target(inputs.checked_drafter(draft, target), target)
   tokens = target.check_tokens(tokens)
   of_prompts = target.check_lengths(tokens, lengths, max_decode_len)
   texts, text_lengths = [], []

@@ -6,7 +6,7 @@ import numpy as np
 
 from specdec_jax import checks
 from specdec_jax.data.padding import padded_length
-from specdec_jax.drafters.interface import Drafter, Request, for_target
+from specdec_jax.drafters.interface import Drafter, Request
 from specdec_jax.drafters.model import ModelDrafter
 from specdec_jax.errors import SettingError
 from specdec_jax.model import Model
@@ -119,7 +119,7 @@ def checked_sampling(sampling: Any) -> Sampling:
 
 
 def checked_drafter(drafter: Any, target: Model) -> Drafter:
-  """The drafter for this target, a `Model` in a `ModelDrafter`; SettingError where it cannot draft for it."""
+  """The drafter, a `Model` in a `ModelDrafter`; SettingError where it cannot draft for this target."""
   if isinstance(drafter, Model):
     drafter = ModelDrafter(drafter)
   missing = isinstance(drafter, type) or not isinstance(drafter, Drafter)
@@ -127,7 +127,7 @@ def checked_drafter(drafter: Any, target: Model) -> Drafter:
     raise SettingError(f'drafter is {checks.shown(drafter)}; it must be a drafter, such as ModelDrafter(draft), or a '
                        'draft Model.')
   drafter.check(target)
-  return for_target(drafter, target)
+  return drafter
 
 
 def checked_target(target: Any) -> Model:

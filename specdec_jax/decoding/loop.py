@@ -19,7 +19,7 @@ from specdec_jax import compilation, rule
 from specdec_jax.decoding import commit
 from specdec_jax.decoding.settings import Settings
 from specdec_jax.decoding.state import State, finish, hidden_after, start
-from specdec_jax.drafters.interface import Proposal, Request, Text, wants_hidden
+from specdec_jax.drafters.interface import Proposal, Request, Text, for_target, wants_hidden
 from specdec_jax.drafters.levels import process_nodes
 from specdec_jax.results import Result
 from specdec_jax.standardizer import Standardizer
@@ -79,7 +79,8 @@ def iterate(target, drafter, standardizer: Standardizer, lenience, settings: Set
   proposal, drafter_state = None, state.drafter_state
   if tree is not None:
     with jax.named_scope('draft'):
-      proposal, drafter_state = drafter.propose(state.drafter_state, text, tree, draft_keys, standardizer)
+      proposal, drafter_state = for_target(drafter, target).propose(
+          state.drafter_state, text, tree, draft_keys, standardizer)
 
   with jax.named_scope('target'):
     (logits, target_cache, block), hidden = target_pass(

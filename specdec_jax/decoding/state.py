@@ -9,7 +9,7 @@ from flax import struct
 from jax import lax
 
 from specdec_jax.decoding.settings import Settings
-from specdec_jax.drafters.interface import Request, Text, wants_hidden
+from specdec_jax.drafters.interface import Request, Text, for_target, wants_hidden
 from specdec_jax.models.hidden import Hidden
 from specdec_jax.results import Result, Stats, Status, Trace
 
@@ -81,7 +81,7 @@ def start(target, drafter, request: Request, seed: jax.Array, ids: jax.Array, se
     else:
       target_cache = target.prefilled(request.tokens, num_slots, request.given)
   with jax.named_scope('draft_encoder'):
-    drafter_state = drafter.prefill(request, num_slots) if settings.tree else None
+    drafter_state = for_target(drafter, target).prefill(request, num_slots) if settings.tree else None
   hidden = None if request.hidden is None else hidden_before(request.hidden, prefix_lengths - 1, settings.depth + 1)
   if times > 1:
     target_cache = target.repeated(target_cache, times)

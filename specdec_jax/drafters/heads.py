@@ -1,5 +1,6 @@
 """Heads on the target: drafters that read its last hidden states, so that they need no model of their own."""
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -179,8 +180,15 @@ KINDS: dict[str, type[HeadsDrafter]] = {'parallel': ParallelHeadsDrafter, 'layer
 
 
 def hidden_dim(target) -> int:
-  """E of a target."""
-  return jax.eval_shape(target.embed, jax.ShapeDtypeStruct((1, 1), jnp.int32)).shape[-1]
+  """E of a target, which may be of shapes."""
+  return jax.eval_shape(lambda model, token: model.embed(token), target,
+                        jax.ShapeDtypeStruct((1, 1), jnp.int32)).shape[-1]
+
+
+def heads_for(config: HeadsConfig, target) -> HeadsConfig:
+  """The configuration with what of it is the target's filled in."""
+  return dataclasses.replace(config, hidden_dim=hidden_dim(target), vocab_size=target.config.vocab_size,
+                             encoded=not target.config.decoder_only)
 
 
 def shifted(hidden):

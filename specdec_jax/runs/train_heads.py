@@ -9,7 +9,7 @@ import gin
 from specdec_jax import arguments
 from specdec_jax.checkpoints.heads import save_heads
 from specdec_jax.checkpoints.storage import STORAGES
-from specdec_jax.drafters.heads import KINDS, HeadsDrafter, hidden_dim
+from specdec_jax.drafters.heads import KINDS, HeadsDrafter, heads_for
 from specdec_jax.errors import SettingError
 from specdec_jax.jobs import claims, fingerprint, output, settings
 from specdec_jax.model import Model
@@ -56,8 +56,7 @@ def train_heads(output_dir: str, config: HeadsConfig = gin.REQUIRED, target: Mod
     The report, also in `output_dir`/report.json: validation_loss is 1 - alpha of a draft's first token over the
     validation pairs, at temperature 1.
   """
-  config = dataclasses.replace(config, hidden_dim=hidden_dim(target), vocab_size=target.config.vocab_size,
-                               encoded=not target.config.decoder_only)
+  config = heads_for(config, target)
   if init_from is not None and dataclasses.replace(init_from.config, dtype=config.dtype) != config:
     raise SettingError(f'train_heads.init_from are {init_from.name} of other sizes than train_heads.config; they must '
                        'agree.')

@@ -9,6 +9,7 @@ from jax.sharding import NamedSharding, PartitionSpec as P
 
 from specdec_jax import compilation
 from specdec_jax.decoding import Settings, decode_loop, loop
+from specdec_jax.drafters.heads import LayerDrafter
 from specdec_jax.drafters.interface import Proposal, Request, Text
 from specdec_jax.sampling import Sampling
 from specdec_jax.standardizer import Standardizer
@@ -81,6 +82,20 @@ def cache_shapes(model, batch: int, input_length: int, cache_length: int, mesh):
     return _struct(x.shape, x.dtype, mesh, P('data', 'model') if heads else P('data'))
 
   return jax.tree.map(place, shapes)
+
+
+def layer_cache_shapes(heads: LayerDrafter, batch: int, input_length: int, cache_length: int, mesh):
+  """Likewise of a layer of heads, which is whole on every device."""
+  config = heads.config
+  encoded = jax.ShapeDtypeStruct((batch, input_length, config.hidden_dim), config.dtype) if config.encoded else None
+  visible = jax.ShapeDtypeStruct((batch, input_length), bool)
+  made = jax.eval_shape(lambda h, e, v: h.apply('prefill', e, v, batch, cache_length), heads, encoded, visible)
+  return jax.tree.map(lambda x: _struct(x.shape, x.dtype, mesh, P('data')), made)
+
+
+def whole_on(mesh, tree):
+  """Shapes of which every device has all."""
+  return jax.tree.map(lambda x: _struct(x.shape, x.dtype, mesh, P()), tree)
 
 
 @functools.partial(compilation.jit, donate_argnames='cache', static_argnames='tree')

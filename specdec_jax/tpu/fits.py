@@ -3,7 +3,7 @@
 from typing import Any
 
 from specdec_jax.models.config import GPT2Config, T5Config
-from specdec_jax.tpu import shapes
+from specdec_jax.tpu import drafting, shapes
 from specdec_jax.tpu.chips import CHIPS
 from specdec_jax.tpu.prediction import Deployment, smallest_slice
 
@@ -24,11 +24,12 @@ def fits(config: T5Config | GPT2Config, draft: Any = None, *, batch: int = 1, in
   """
   rows = []
   for dtype in DTYPES:
-    target, drafter = shapes.abstract_model(config, dtype), shapes.abstract_drafter(draft, dtype)
+    target = shapes.abstract_model(config, dtype)
+    drafter = shapes.abstract_drafter(draft, dtype, target)
     found = {name: smallest_slice(Deployment(
         target=target, drafter=drafter, chip=chip, topology=chip.slices[0], batch=batch, input_length=input_length,
         max_decode_len=max_decode_len), gamma) for name, chip in CHIPS.items()}
-    size = shapes.num_bytes(target.params) + (shapes.num_bytes(drafter.draft.params) if draft is not None else 0)
+    size = shapes.num_bytes(target.params) + shapes.num_bytes(drafting.weights(drafter))
     rows.append({'dtype': dtype, 'bytes': size,
                  'slices': {name: deployment and deployment.topology for name, deployment in found.items()}})
   return rows

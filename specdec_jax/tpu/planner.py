@@ -1,7 +1,6 @@
 """A plan: does a pair fit a TPU, what does an iteration read, how fast should it be."""
 
 import dataclasses
-import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,11 +11,12 @@ import numpy as np
 from specdec_jax.checks import whole
 from specdec_jax.decoding import Settings
 from specdec_jax.decoding.inputs import checked_tree
+from specdec_jax.drafters.heads import HeadsDrafter, LayerDrafter
 from specdec_jax.errors import SettingError
 from specdec_jax.model import Model
 from specdec_jax.parallel import partition
 from specdec_jax.sampling import Sampling
-from specdec_jax.tpu import compile as compile_lib, shapes, topology as topology_lib
+from specdec_jax.tpu import compile as compile_lib, drafting, shapes, topology as topology_lib
 from specdec_jax.tpu.acceptance import acceptance_by_rank as assumed_ranks
 from specdec_jax.tpu.chips import GIB, get_chip
 from specdec_jax.tpu.prediction import Deployment, Predicted, best_tree, predict, smallest_slice
@@ -116,7 +116,7 @@ def plan(target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v
 
   Args:
     target: a name of gin/models, a model directory, a configuration or a `Model`.
-    draft: likewise, or a drafter; None plans plain decoding.
+    draft: likewise, or a drafter, or the `HeadsConfig` of heads on the target; None plans plain decoding.
     chip: 'v4', 'v5e', 'v5p', 'v6e' or 'tpu7x'.
     topology: chips in each direction. More than one device share the target along their
       'model' axis [`parallel.partition`].
@@ -139,8 +139,9 @@ def plan(target: Any = 't5_1_1_xxl', draft: Any = 't5_1_1_small', chip: str = 'v
     DependencyError: libtpu is not installed.
     SettingError: sizes that no program has, or that do not divide.
   """
+  target = shapes.abstract_model(target, dtype)
   deployment = Deployment(
-      target=shapes.abstract_model(target, dtype), drafter=shapes.abstract_drafter(draft, draft_dtype or dtype),
+      target=target, drafter=shapes.abstract_drafter(draft, draft_dtype or dtype, target),
       chip=get_chip(chip), topology=topology, batch=batch, input_length=input_length,
       max_decode_len=max_decode_len, assumptions=assumptions, data=data, split_draft=split_draft)
   devices = topology_lib.describe(deployment.chip, topology)
@@ -231,42 +232,43 @@ def _placed(deployment: Deployment, mesh) -> Deployment:
   if deployment.draft is not None:
     drafter = drafter.replace(draft=partition.with_shardings(
         deployment.draft, mesh, replicated=not deployment.split_draft))
+  elif drafter is not None:
+    drafter = compile_lib.whole_on(mesh, drafter)
   return dataclasses.replace(
       deployment, target=partition.with_shardings(deployment.target, mesh), drafter=drafter)
 
 
 def _cache_leaves(placed: Deployment, nodes: int, mesh):
+  sizes = dict(batch=placed.batch, input_length=placed.input_length, cache_length=placed.cache_length(nodes), mesh=mesh)
   models = [placed.target] + ([placed.draft] if placed.draft is not None else [])
-  shapes_of = functools.partial(
-      compile_lib.cache_shapes, batch=placed.batch, input_length=placed.input_length,
-      cache_length=placed.cache_length(nodes), mesh=mesh)
-  caches = [pair for model in models for name, pairs in shapes_of(model).items() if name in ('self', 'cross')
-            for pair in pairs]
-  return [x for pair in caches for x in pair.values()]
+  made = [compile_lib.cache_shapes(model, **sizes) for model in models]
+  if isinstance(placed.drafter, LayerDrafter):
+    made.append(compile_lib.layer_cache_shapes(placed.drafter, **sizes))
+  return [x for caches in made for name in ('self', 'cross') for pair in caches.get(name) or () for x in pair.values()]
 
 
 def _bytes(placed: Deployment, nodes: int, mesh) -> tuple[int, int]:
   """Weights and caches of one device."""
   weights = partition.device_bytes(placed.target.params)
-  if placed.draft is not None:
-    weights += partition.device_bytes(placed.draft.params)
+  weights += partition.device_bytes(drafting.weights(placed.drafter))
   return weights, partition.device_bytes(_cache_leaves(placed, nodes, mesh))
 
 
 def _traffic(deployment: Deployment, placed: Deployment, tree: Tree | None, mesh, tell) -> dict[str, PassTraffic]:
   """By name; without a `tell` nothing is compiled."""
   nodes = 0 if tree is None else tree.num_nodes
-  parts: dict[str, tuple[Model, Tree | None, int, Pass]] = {
-      'target_step': (placed.target, None, 0, deployment.target_pass(1, 0))}
+  parts: dict[str, tuple[Model | None, Tree | None, int, int, Pass]] = {
+      'target_step': (placed.target, None, 1, 0, deployment.target_pass(1, 0))}
   if tree is not None:
-    parts['verify_pass'] = (placed.target, tree, nodes, deployment.target_pass(nodes + 1, nodes))
-  draft_pass = deployment.draft_pass(nodes)
-  if placed.draft is not None and draft_pass is not None:
-    parts['draft_step'] = (placed.draft, None, nodes, draft_pass)
+    parts['verify_pass'] = (placed.target, tree, nodes + 1, nodes, deployment.target_pass(nodes + 1, nodes))
+    tokens = tree.depth if drafting.in_one_pass(deployment.drafter) else 1
+    draft_pass = deployment.draft_pass(nodes, tokens)
+    if draft_pass is not None:
+      parts['draft_step'] = (placed.draft, None, tokens, nodes, draft_pass)
   found = {}
-  for name, (model, of_pass, room, work) in parts.items():
+  for name, (model, of_pass, tokens, room, work) in parts.items():
     counts: dict[str, Any] = {}
-    if tell is not None:
+    if tell is not None and model is not None:  # heads have no pass of their own without the target
       try:
         tell(f"compiling the {name.replace('_', ' ')} alone")
         program = compile_lib.pass_program(
@@ -275,7 +277,7 @@ def _traffic(deployment: Deployment, placed: Deployment, tree: Tree | None, mesh
                       audit=audit(program.text) if program.text else None)
       except compile_lib.DoesNotFit:
         pass
-    found[name] = PassTraffic(tokens=1 + (of_pass.num_nodes if of_pass else 0), work=work, **counts,
+    found[name] = PassTraffic(tokens=tokens, work=work, **counts,
                               seconds=deployment.seconds(work, of_draft=name == 'draft_step'))
   return found
 
@@ -288,6 +290,9 @@ def _warnings(deployment: Deployment, program, refusal, smallest, iteration, tra
   if program and not program.text:
     yield (f'This jax ({jax.__version__}) cannot print the program that the compiler made for '
            f'{deployment.chip.name}: what it does with the weights is not known.')
+  # What a draft of several tokens reads several times: the draft, and of heads the target's vocabulary product too.
+  often = ('draft/', *(('target/decoder/logits_dense/', 'target/token_embedder/') if isinstance(
+      deployment.drafter, HeadsDrafter) else ()))
   audits = [('decode program', iteration)] + [(name, t.audit) for name, t in traffic.items()]
   for name, found in audits:
     if found is None:
@@ -298,7 +303,7 @@ def _warnings(deployment: Deployment, program, refusal, smallest, iteration, tra
     if found.copied_caches:
       yield f'{name}: {len(found.copied_caches)} whole caches are copied, first {found.copied_caches[0][:80]}'
     twice = [path for path, reads in found.reads.items()
-             if reads > 1.01 and not (path.startswith('draft/') and name == 'decode program')]
+             if reads > 1.01 and not (path.startswith(often) and name == 'decode program')]
     if twice:
       yield f'{name}: {len(twice)} weights are read more than once, first {twice[0]}'
 

@@ -12,10 +12,9 @@ from typing import Any
 
 from specdec_jax.analysis import domains, theory
 from specdec_jax.analysis.cost import Ratios
-from specdec_jax.drafters.model import fed_by_level
 from specdec_jax.model import Model
 from specdec_jax.parallel.partition import possible_parts
-from specdec_jax.tpu import shapes
+from specdec_jax.tpu import drafting, shapes
 from specdec_jax.tpu.chips import Chip, get_chip, num_devices
 from specdec_jax.tpu.traffic import Assumptions, Pass, decoder_pass
 from specdec_jax.tree import Tree
@@ -77,13 +76,21 @@ class Deployment:
     return decoder_pass(self.target, tokens, self.rows, self.input_length, self.cache_length(nodes))
 
   def draft_pass(self, nodes: int, tokens: int = 1) -> Pass | None:
-    if self.draft is None:
-      return None
-    return decoder_pass(self.draft, tokens, self.rows, self.input_length, self.cache_length(nodes))
+    return drafting.draft_pass(self.drafter, self.target, tokens, self.rows, self.input_length,
+                               self.cache_length(nodes), self.parts)
+
+  @property
+  def draft_parts(self) -> int:
+    """Devices that share the draft; heads are whole on each."""
+    return self.parts if self.split_draft and self.draft is not None else 1
+
+  @property
+  def most_depth(self) -> int | None:
+    """Of a draft, where the drafter has a limit."""
+    return getattr(self.drafter, 'most_depth', None)
 
   def seconds(self, work: Pass, of_draft: bool = False) -> float:
-    whole = of_draft and not self.split_draft
-    return work.seconds(self.chip, self.assumptions, 1 if whole else self.parts)
+    return work.seconds(self.chip, self.assumptions, self.draft_parts if of_draft else self.parts)
 
 
 def on_slice(deployment: Deployment, topology: str) -> Deployment:
@@ -102,9 +109,9 @@ def held_bytes(deployment: Deployment, nodes: int) -> float:
   """Weights and caches of one device, by size; how the compiler lays them out and what else it holds aside."""
   held = (shapes.num_bytes(deployment.target.params) + deployment.target_pass(1, nodes).caches) / deployment.parts
   draft_pass = deployment.draft_pass(nodes)
-  if deployment.draft is not None and draft_pass is not None:
-    draft = shapes.num_bytes(deployment.draft.params) + draft_pass.caches
-    held += draft / (deployment.parts if deployment.split_draft else 1)
+  if draft_pass is not None:
+    draft = shapes.num_bytes(drafting.weights(deployment.drafter)) + draft_pass.caches
+    held += draft / deployment.draft_parts
   return held
 
 
@@ -123,7 +130,8 @@ class Predicted(Ratios):
     acceptance_by_rank: probability that the k-th candidate of a place is the one accepted, the first of them alpha;
       None leaves what depends on it None.
     target_step: a pass of plain decoding, whose caches need no room for drafts.
-    verify_pass, draft_step: one pass of each, the draft's over one token a row.
+    verify_pass, draft_step: one pass of each, the draft's over one token a row; of parallel heads, whose one pass makes
+      all tokens of a draft, a token's share of it.
     drafting: all levels of an iteration.
     tokens_per_call: expected.
     speed_up: over the target alone.
@@ -163,7 +171,8 @@ def predict(deployment: Deployment, tree: Tree | int | None, ranks: float | Sequ
   at = times(deployment, tree, ranks)
   if ranks is None or tree is None:
     return at
-  speeds = {g: times(deployment, Tree.chain(g), ranks).speed_up or 0.0 for g in range(1, _MOST_GAMMA + 1)}
+  speeds = {g: times(deployment, Tree.chain(g), ranks).speed_up or 0.0
+            for g in range(1, (deployment.most_depth or _MOST_GAMMA) + 1)}
   best = max(speeds, key=lambda g: speeds[g])
   of_batch = {b: dataclasses.replace(deployment, batch=b) for b in _BATCHES}
   speed_up_of = {b: times(d, tree, ranks).speed_up or 0.0 for b, d in of_batch.items()
@@ -182,9 +191,10 @@ def best_tree(deployment: Deployment, nodes: int, ranks: Sequence[float], free: 
     ranks: `Predicted.acceptance_by_rank`.
     free: take the verify pass to cost the same for every tree, so that all nodes are used.
   """
-  step, draft = _target_seconds(deployment, 1, 0), _draft_seconds(deployment, 0)
+  depth = deployment.most_depth or MOST_DEPTH
+  step, draft = _target_seconds(deployment, 1, 0), times(deployment, depth).draft_step
   cost = None if free else lambda tokens: _target_seconds(deployment, tokens, tokens - 1) / step
-  return theory.best_tree(ranks, nodes, MOST_DEPTH, draft / step, cost)
+  return theory.best_tree(ranks, nodes, depth, draft / step, cost)
 
 
 def speed_up_on_v4(tokens_per_call: float, tree: Tree | int, batch: int = 1, target: Any = 't5_1_1_xxl',
@@ -199,8 +209,9 @@ def speed_up_on_v4(tokens_per_call: float, tree: Tree | int, batch: int = 1, tar
     batch: rows of a device call.
     target, draft: as in `tpu.plan`.
   """
+  target = shapes.abstract_model(target)
   deployment = Deployment(
-      target=shapes.abstract_model(target), drafter=shapes.abstract_drafter(draft), chip=get_chip('v4'),
+      target=target, drafter=shapes.abstract_drafter(draft, target=target), chip=get_chip('v4'),
       topology='1x1x1', batch=batch, input_length=128, max_decode_len=128)
   at = times(deployment, tree)
   return tokens_per_call * at.target_step / (at.drafting + at.verify_pass)
@@ -230,16 +241,19 @@ def _draft_seconds(deployment: Deployment, nodes: int, tokens: int = 1) -> float
 def times(deployment: Deployment, tree: Tree | int | None, ranks: float | Sequence[float] | None = None) -> Predicted:
   """`predict` without the best gamma and the batch from which drafts pay less: for tables of many."""
   tree, ranks = _tree(tree), _ranks(ranks)
-  nodes, levels = (0, ()) if tree is None else (tree.num_nodes, fed_by_level(tree))
+  nodes, passes = (0, ()) if tree is None else (tree.num_nodes, drafting.tokens_by_pass(deployment.drafter, tree))
   step, verify = _target_seconds(deployment, 1, 0), _target_seconds(deployment, nodes + 1, nodes)
-  drafting = sum(times * _draft_seconds(deployment, nodes, tokens)
-                 for tokens, times in collections.Counter(levels).items())
+  drafted = sum(times * _draft_seconds(deployment, nodes, tokens)
+                for tokens, times in collections.Counter(passes).items())
+  draft_step = _draft_seconds(deployment, nodes)
+  if tree is not None and drafting.in_one_pass(deployment.drafter):
+    draft_step = drafted / tree.depth
   at = Predicted(
-      tree=tree, acceptance_by_rank=ranks, target_step=step, verify_pass=verify,
-      draft_step=_draft_seconds(deployment, nodes), drafting=drafting, tokens_per_second_alone=deployment.batch / step)
+      tree=tree, acceptance_by_rank=ranks, target_step=step, verify_pass=verify, draft_step=draft_step,
+      drafting=drafted, tokens_per_second_alone=deployment.batch / step)
   if tree is None or ranks is None:
     return at
   tokens = float(theory.expected_tokens(ranks, tree=tree))
-  faster = tokens * step / (drafting + verify)
+  faster = tokens * step / (drafted + verify)
   return dataclasses.replace(at, tokens_per_call=tokens, speed_up=faster,
                              tokens_per_second=faster * at.tokens_per_second_alone)

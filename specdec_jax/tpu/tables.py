@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from specdec_jax.reports import paper
 from specdec_jax.reports.tables import markdown as table, number
 from specdec_jax.reports.words import model_name
-from specdec_jax.tpu import shapes
+from specdec_jax.tpu import drafting, shapes
 from specdec_jax.tpu.chips import get_chip
 from specdec_jax.tpu.planner import Plan
 from specdec_jax.tpu.prediction import Deployment, Predicted, holds, predict, smallest_slice
@@ -32,7 +32,7 @@ def to_json(plan: Plan) -> dict:
       'batch': deployment.batch, 'input_length': deployment.input_length,
       'max_decode_len': deployment.max_decode_len, 'gamma': plan.gamma, 'tree': plan.tree and list(plan.tree.parents),
       'sampling': dataclasses.asdict(plan.sampling), 'target': dataclasses.asdict(deployment.target.config),
-      'draft': deployment.draft and dataclasses.asdict(deployment.draft.config),
+      'draft': (config := drafting.configuration(deployment.drafter)) and dataclasses.asdict(config),
       'assumptions': dataclasses.asdict(deployment.assumptions),
       'memory': dataclasses.asdict(plan.memory), 'fits': plan.fits, 'smallest_slice': plan.smallest_slice,
       'traffic': {name: part(t) for name, t in plan.traffic.items()},
@@ -52,7 +52,9 @@ def markdown(plan: Plan) -> str:
   """A plan for people. Nothing is predicted for devices that do not hold the pair."""
   deployment, memory = plan.deployment, plan.memory
   fits = 'fits' if plan.fits else f'does not fit (smallest slice: {plan.smallest_slice or "none known"})'
-  draft = model_name(deployment.draft) if deployment.draft else 'no draft model'
+  drafter = deployment.drafter
+  draft = (model_name(deployment.draft) if deployment.draft else drafter.name if drafting.configuration(drafter) else
+           'no draft model')
   name = plan.tree.name if plan.tree else 'no draft'
   head = (f'{model_name(deployment.target)} with {draft} on {deployment.chip.name} {deployment.topology}: {fits}. '
           f'{name}, batch {deployment.batch}, input {deployment.input_length}, '
@@ -95,7 +97,8 @@ def _predicted(plan: Plan) -> str:
   if p is None:
     return ''
   rows: list[list] = [
-      ['c (draft step / target step)', number(p.c, 3)],
+      [f"c (draft step{', over its tokens,' if drafting.in_one_pass(plan.deployment.drafter) else ''} / target step)",
+       number(p.c, 3)],
       [f'verify cost ({plan.nodes + 1} tokens / 1)', number(p.verify_cost)],
       ['alpha, given', number(p.alpha)]]
   if plan.gamma is None:
@@ -159,10 +162,12 @@ def grid(target, draft, alpha: float, gammas: Sequence[int], batches: Sequence[i
   """Predictions over gammas, batches and kinds of chip, from sizes alone.
 
   Each is for the smallest slice of the chip that holds the pair, the batch and the longest gamma; where none
-  does, topology and what would be predicted are None.
+  does, topology and what would be predicted are None. Gammas that the drafter cannot draft are left out.
   """
   rows = []
   pair = _deployment(target, draft, chips[0], '1x1', **shape)
+  most = pair.most_depth or max(gammas)
+  gammas = [gamma for gamma in gammas if gamma <= most] or [most]
   for chip, batch in itertools.product(chips, batches):
     on = smallest_slice(dataclasses.replace(pair, chip=get_chip(chip), batch=batch), max(gammas))
     for gamma in gammas:
@@ -204,7 +209,7 @@ def plot(rows: Sequence[dict], path: str) -> None:
 
 def _deployment(target, draft, chip, topology, batch=1, input_length=128, max_decode_len=128,
              dtype='bfloat16', draft_dtype=None, **more) -> Deployment:
-  return Deployment(target=shapes.abstract_model(target, dtype),
-                 drafter=shapes.abstract_drafter(draft, draft_dtype or dtype),
+  target = shapes.abstract_model(target, dtype)
+  return Deployment(target=target, drafter=shapes.abstract_drafter(draft, draft_dtype or dtype, target),
                  chip=get_chip(chip), topology=topology, batch=batch, input_length=input_length,
                  max_decode_len=max_decode_len, **more)

@@ -13,6 +13,7 @@ from specdec_jax import compilation, tpu
 from specdec_jax.cli import gin_config
 from specdec_jax.models import products
 from specdec_jax.models.config import GPT2Config, T5Config
+from specdec_jax.models.heads import HeadsConfig
 from specdec_jax.models.known import known_config
 from specdec_jax.parallel import partition
 from specdec_jax.runs import plan as run
@@ -129,7 +130,24 @@ def test_configurations_plan(paper_pair, file, monkeypatch, tmp_path):
   (target, draft, chip, topology, *_), _ = asked[0]
   assert f'{chip}' in file.stem and topology in get_chip(chip).slices
   assert json.loads((tmp_path / 'plan.json').read_text())['grid'][0]['speed_up'] > 1
-  shapes.abstract_drafter(draft).check(shapes.abstract_model(target))
+  target = shapes.abstract_model(target)
+  shapes.abstract_drafter(draft, target=target).check(target)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize('kind, products', [('layer', 4), ('parallel', 1)])
+def test_heads_on_the_target(kind, products):
+  """The compiled program reads the target's vocabulary product once for each pass of the heads, and once to verify."""
+  heads = HeadsConfig(kind=kind, width=1024, count=4, num_heads=16, mlp_dim=2816)
+  found = tpu.plan(known_config('t5_1_1_xxl', num_encoder_layers=3, num_decoder_layers=3), heads, gamma=4)
+  assert found.fits and found.warnings == ()
+  assert found.iteration.reads.pop('target/decoder/logits_dense/kernel') == products + 1
+  assert all(times <= 1 for path, times in found.iteration.reads.items() if path.startswith('target/'))
+  assert found.memory.weights == shapes.num_bytes(found.deployment.target.params) + shapes.num_bytes(
+      found.deployment.drafter.params)
+  assert found.memory.weights + found.memory.caches < found.memory.peak < 1.05 * found.memory.weights
+  assert found.deployment.drafter.name in tables.markdown(found)
+  assert tables.to_json(found)['draft']['kind'] == kind
 
 
 def test_rows_write_their_caches_in_place():
