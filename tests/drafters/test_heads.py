@@ -4,6 +4,7 @@ import every_drafter
 import families
 import jax
 import jax.numpy as jnp
+import loops
 import numpy as np
 import pytest
 import tiny
@@ -11,7 +12,7 @@ from refilled import drain
 
 import specdec_jax as sd
 from specdec_jax.analysis.alpha import text_betas, token_betas
-from specdec_jax.decoding import running_decode
+from specdec_jax.decoding import decode_loop, running_decode
 from specdec_jax.errors import CheckpointError, SettingError
 from specdec_jax.training.batches import Batches
 from specdec_jax.training.heads import HeadsLoss
@@ -37,6 +38,15 @@ LONG = pytest.mark.long
 CASES = [pytest.param(T5, 'layer', id='t5-layer'), pytest.param(GPT2, 'layer', id='gpt2-layer', marks=LONG),
          pytest.param(T5, 'parallel', id='t5-parallel'),
          pytest.param(GPT2, 'parallel', id='gpt2-parallel', marks=LONG)]
+
+
+def test_a_program_is_handed_the_target_s_weights_once():
+  """They are the target's arguments, and heads take them within the program."""
+  positional, settings = loops.arguments(T5, heads_of('layer', T5), tiny.inputs(2), gamma=2, max_decode_len=4)
+  leaves = jax.tree.leaves(decode_loop.lower(*positional, settings).args_info)
+  size = lambda x: int(np.prod(x.shape))
+  kernels = [x for model in (T5, heads_of('layer', T5)) for x in jax.tree.leaves(model.params) if x.ndim == 2]
+  assert sum(size(x) for x in leaves if len(x.shape) == 2 and x.dtype == jnp.float32) == sum(map(size, kernels))
 
 
 @pytest.mark.parametrize('target, kind', CASES)
