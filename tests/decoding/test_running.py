@@ -59,7 +59,7 @@ METHODS = {'plain': (None, {}),
            'block': (sd.NGramDrafter.fit([[2, 3, 1]], num_tokens=4), {'gamma': 2, 'verification': 'block'})}
 
 
-@pytest.mark.parametrize('name', METHODS)
+@pytest.mark.parametrize('name', ['plain', pytest.param('block', marks=pytest.mark.long)])
 def test_every_method(name):
   drafter, options = METHODS[name]
   assert_same(*both(TOY, drafter, toy_inputs(), **options), 1e-5)

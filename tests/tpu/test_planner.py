@@ -150,6 +150,7 @@ def test_heads_on_the_target(kind, products):
   assert tables.to_json(found)['draft']['kind'] == kind
 
 
+@pytest.mark.long
 def test_rows_write_their_caches_in_place():
   found = tpu.plan(config(), config(), batch=4, gamma=3, input_length=32, max_decode_len=32,
                    sampling=Sampling(temperature=1.0), passes=False)
