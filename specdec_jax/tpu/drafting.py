@@ -3,13 +3,12 @@
 from typing import Any
 
 import jax.numpy as jnp
-from flax import traverse_util
 
 from specdec_jax.drafters.heads import HeadsDrafter, LayerDrafter, ParallelHeadsDrafter
 from specdec_jax.drafters.model import fed_by_level
 from specdec_jax.models.config import GPT2Config, T5Config
 from specdec_jax.models.heads import HeadsConfig
-from specdec_jax.tpu.traffic import Pass, decoder_pass
+from specdec_jax.tpu.traffic import Pass, decoder_pass, read_in_a_pass
 from specdec_jax.tree import Tree
 
 
@@ -56,18 +55,15 @@ def tokens_by_pass(drafter: Any, tree: Tree) -> tuple[int, ...]:
 
 def _heads_pass(heads: HeadsDrafter, target, tokens, rows, input_length, cache_length, parts) -> Pass:
   """Of parallel heads the tokens are those of the draft, all of one pass; of a layer those that it is run on."""
-  config, keys = heads.config, 0
-  own = [x for path, x in traverse_util.flatten_dict(heads.params).items()
-         if not ('encoder_decoder_attention' in path and path[-2] in ('key', 'value'))]
-  logits = logits_of(target)
-  matrices = sum(x.size for x in own if len(x.shape) == 2)  # that a token goes through
+  config, params, keys, logits = heads.config, heads.params, 0, logits_of(target)
   if in_one_pass(heads):
-    matrices //= config.count
-    own = [x for path, x in traverse_util.flatten_dict(heads.params).items()
-           if not any(f'heads_{i}_' in path[0] for i in range(tokens, config.count))]
+    unused = tuple(f'heads_{i}_' for i in range(tokens, config.count))
+    params = {name: x for name, x in params.items() if not name.startswith(unused)}
   else:
     attended = cache_length + (input_length if config.encoded else 0)
     keys = config.num_layers * attended * config.num_heads * config.head_dim  # as many values
+  own = read_in_a_pass(params)
+  matrices = sum(x.size for x in own if len(x.shape) == 2) // (tokens if in_one_pass(heads) else 1)  # a token's
   return Pass(weights=sum(x.size * x.dtype.itemsize for x in own) + logits.size * logits.dtype.itemsize // parts,
               caches=2 * keys * rows * jnp.dtype(config.dtype).itemsize,
               flops=2 * rows * tokens * (matrices + logits.size // parts + 2 * keys),

@@ -68,8 +68,7 @@ def decoder_pass(model, tokens: int, batch: int, input_length: int, cache_length
     input_length: encoder tokens that are attended to; a prompt lies in the cache.
   """
   cfg = model.config
-  used = [x for path, x in traverse_util.flatten_dict(model.params['decoder']).items()
-          if not ('encoder_decoder_attention' in path and path[-2] in ('key', 'value'))]
+  used = read_in_a_pass(model.params['decoder'])
   if cfg.logits_via_embedding:
     used.append(model.params['token_embedder']['embedding'])
   layers = cfg.num_decoder_layers
@@ -80,3 +79,8 @@ def decoder_pass(model, tokens: int, batch: int, input_length: int, cache_length
               caches=2 * keys * batch * jnp.dtype(cfg.dtype).itemsize,
               flops=2 * batch * tokens * (matrices + 2 * keys), layers=layers)
 
+
+def read_in_a_pass(params) -> list:
+  """The leaves of a decoder's parameters but those of the cross-attention's keys and values."""
+  return [x for path, x in traverse_util.flatten_dict(params).items()
+          if not ('encoder_decoder_attention' in path and path[-2] in ('key', 'value'))]
