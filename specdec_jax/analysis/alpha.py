@@ -78,7 +78,7 @@ def alpha(target, draft, tokens, num_tokens: int = 10_000, sampling: Sampling = 
   sampling = inputs.checked_sampling(sampling)
   rule.check(lenience, 'token')
   target = inputs.checked_target(target)
-  drafter = for_target(inputs.checked_drafter(draft, target), target)
+  drafter = inputs.checked_drafter(draft, target)
   tokens = target.check_tokens(tokens)
   lengths = target.check_lengths(tokens, lengths, max_decode_len)
   of_rows = lambda members: None if lengths is None else lengths[members]
@@ -137,7 +137,7 @@ def token_betas(target, draft, tokens, text, lengths, sampling: Sampling,
     float64 [B, L], 0 after each text's end; [K, B, L] of K leniences.
   """
   standardizer = Standardizer.of_target(target, sampling, tuple(logits_processors))
-  drafter, lengths = as_drafter(draft, target), np.asarray(lengths)
+  drafter, lengths = as_drafter(draft), np.asarray(lengths)
   longest = int(np.max(lengths))
   length = min(text.shape[1], max(32, 1 << (longest - 1).bit_length()))  # few shapes compile
   tokens, text = np.asarray(tokens), np.asarray(text)
@@ -155,10 +155,9 @@ def token_betas(target, draft, tokens, text, lengths, sampling: Sampling,
   return found if np.ndim(lenience) else found[0]
 
 
-def as_drafter(draft: Any, target: Any = None) -> Any:
-  """A drafter, a `Model` in a `ModelDrafter`; as it drafts for the target where that is given."""
-  drafter = ModelDrafter(draft) if isinstance(draft, Model) else draft
-  return drafter if target is None else for_target(drafter, target)
+def as_drafter(draft: Any) -> Any:
+  """A drafter, a `Model` in a `ModelDrafter`."""
+  return ModelDrafter(draft) if isinstance(draft, Model) else draft
 
 
 def teacher_forced(model: Model, tokens, text, lengths=None) -> jax.Array:
@@ -184,7 +183,7 @@ def _betas(target, drafter, request: Request, text, leniences, standardizer: Sta
   history, prefix_end = history_of(target, request, text)
   logits = ModelDrafter(target).logits(request.tokens, history)
   p = distributions_along(standardizer, logits, history, prefix_end)
-  q = drafter.distributions(request, history, prefix_end, standardizer)
+  q = for_target(drafter, target).distributions(request, history, prefix_end, standardizer)
   if standardizer.greedy:
     whole = standardizer.replace(greedy=False, temperature=jnp.float32(1), top_k=0, top_p=False)
     soft = distributions_along(whole, logits, history, prefix_end)

@@ -81,7 +81,7 @@ def ranks(target: Model, draft: Any, tokens: Any, sampling: Sampling = Sampling(
   """
   most, batch_size = checks.whole('most', most, 1), checks.whole('batch_size', batch_size, 1)
   target, sampling = inputs.checked_target(target), inputs.checked_sampling(sampling)
-  drafter = for_target(inputs.checked_drafter(draft, target), target)
+  drafter = inputs.checked_drafter(draft, target)
   tokens = target.check_tokens(tokens)
   of_prompts = target.check_lengths(tokens, lengths, max_decode_len)
   texts, text_lengths = [], []
@@ -110,7 +110,7 @@ def of_texts(target: Model, draft: Any, tokens, text, lengths, sampling: Samplin
     done: called with the tokens that each device call has done.
   """
   standardizer = Standardizer.of_target(target, sampling, tuple(logits_processors))
-  drafter, tokens, text, lengths = as_drafter(draft, target), np.asarray(tokens), np.asarray(text), np.asarray(lengths)
+  drafter, tokens, text, lengths = as_drafter(draft), np.asarray(tokens), np.asarray(text), np.asarray(lengths)
   found = []
   for members, real in _batches(len(tokens), batch_size):
     prompts = None if prompt_lengths is None else np.asarray(prompt_lengths)[members]
@@ -161,7 +161,7 @@ def _of_texts(target, drafter, request: Request, text, standardizer: Standardize
   soft = standardizer
   if standardizer.certain:  # the order of candidates is that of the logits
     soft = standardizer.replace(greedy=False, temperature=jnp.float32(1), top_k=0, top_p=False)
-  q = drafter.distributions(request, history, prefix_end, soft)
+  q = for_target(drafter, target).distributions(request, history, prefix_end, soft)
   p, q = (after_prefix(prefix_end, x, text.shape[1]) for x in (p, q))
   keys = jax.vmap(lambda key: jax.random.split(key, text.shape[1]))(keys)
 

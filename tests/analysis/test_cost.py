@@ -115,7 +115,6 @@ def test_every_step_alone_is_run(target):
   jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), found[0], cache)
 
 
-
 def test_targets_are_timed_in_turns(target, draft, monkeypatch):
   """Each for one token, then for the tree; the medians are of the rounds."""
   seen = []

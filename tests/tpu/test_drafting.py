@@ -12,7 +12,6 @@ from specdec_jax.tree import Tree
 
 XXL = abstract_model('t5_1_1_xxl')
 E, V, W, D, F = 4096, 32128, 1024, 16 * 64, 2816
-NORMS = 2 * 2 * E  # float32, counted in bytes of bfloat16: the two that join hidden state and token
 LOGITS = E * V
 
 
@@ -26,7 +25,7 @@ def deployment(kind, **changes):
 def test_a_layer_reads_itself_and_the_target_s_vocabulary_product():
   work = deployment('layer').draft_pass(7)
   kernels = 2 * E * W + 6 * W * D + 3 * W * F + W * E  # join, attentions without the encoder's keys and values, wi, wo
-  beside = 2 * NORMS + 4 * (4 * W) + 4 * 32 * 16  # its own norms in float32, and the relative bias
+  beside = 4 * (2 * E + 4 * W + 32 * 16)  # norms of what it joins and its own, in float32, and the relative bias
   assert work.weights == pytest.approx(2 * (kernels + LOGITS) + beside, abs=2 * 32 * 16)
   assert work.caches == 2 * 2 * (137 + 128) * D
   assert work.flops == pytest.approx(2 * (kernels + LOGITS + 2 * (137 + 128) * D), rel=1e-4)
